@@ -29,7 +29,7 @@ from PIL import Image
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
-from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.images.masks import read_mask
 from beam_tfrecords.transforms.images.process_setup import prepare_images
 from beam_tfrecords.transforms.processes.isolation import TimeLimit
@@ -43,8 +43,6 @@ SPECS = (
     ImageSpec(image_size=(24, 24), channels=4, image_encoding=ImageEncoding.PNG, bit_depth=16),
     ImageSpec(image_size=(32, 20), resize_mode=ResizeMode.PAD, channels=1, allow_truncated=True),
     ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None),
-    ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER),
-    ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER, keep_any_format=True),
     ImageSpec(
         image_size=(20, 30), resize_mode=ResizeMode.CROP, image_encoding=ImageEncoding.WEBP, allow_truncated=True
     ),

@@ -63,7 +63,6 @@ _REQUESTS: tuple[dict[str, Any], ...] = (
     {"image_encoding": ["jpeg", "webp"], "image_size": "24", "jpeg_quality": 60},
     {"image_encoding": ["png", "raw", "keep"], "image_size": "24", "channels": [1, 3, 4, "keep"]},
     {"image_size": "24", "codec": ["fast", "exact"], "orientation": "ignore", "color_profile": "ignore"},
-    {"image_encoding": "keep", "keep_any_format": True, "check": ["decode", "header"]},
     {"image_encoding": ["png", "keep"], "image_size": "24", "allow_truncated": True},
     {"image_encoding": ["png", "keep"], "max_pixels": 1000},
     {"image_encoding": ["png", "keep"], "max_image_memory": 60_000},

@@ -160,7 +160,6 @@ def test_the_manifest_has_the_spec_with_its_defaults_filled_in(out, pets):
         "codec": "exact",
         "jpeg_quality": 95,
         "channels": 3,
-        "check": "decode",
         "splits": {"train": 0.75, "validation": 0.25},
         "shard_size": 150_000_000,
         "num_shards": 3,

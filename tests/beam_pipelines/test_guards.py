@@ -243,7 +243,7 @@ def test_a_setting_that_the_version_before_did_not_know_trips_no_guard_and_recor
     # As if an earlier release, without these settings, had written it.
     path = source.latest / "manifest.json"
     manifest = json.loads(path.read_text())
-    for name in ("max_image_memory", "check", "fingerprint", "stratify", "max_file_size"):
+    for name in ("max_image_memory", "fingerprint", "stratify", "max_file_size"):
         del manifest["spec"][name]
     path.write_text(json.dumps(manifest))
     success = source.latest / "_SUCCESS"

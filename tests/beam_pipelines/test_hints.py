@@ -72,7 +72,6 @@ HINTS = [
     # Settings that contradict each other
     Hint("use `image_encoding=png`, `image_encoding=", f"{FOLDER} --channels=4", PETS, [PETS_READ] * 3),
     Hint("; use `image_encoding=png`", f"{FOLDER} --bit_depth=16", PETS, [PETS_READ]),
-    Hint("it has a meaning with `image_encoding=keep` only", f"{FOLDER} --keep_any_format", PETS, [PETS_READ]),
     Hint("use, for example, `image_size=224`", f"{FOLDER} --resize_mode=crop", PETS, [PETS_READ] * 2),
     Hint("use `image_encoding=raw`", f"{FOLDER} --layout=raw --image_encoding=png", PETS, [PETS_READ]),
     Hint(

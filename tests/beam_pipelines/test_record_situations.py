@@ -174,7 +174,7 @@ def test_a_layout_names_the_images(tmp_path, build):
     root = write(next(one for one in SITUATIONS if one.name == "pairs"), tmp_path)
     spec = tmp_path / "spec.yaml"
     spec.write_text("layout:\n  a: images.left\n  b: images.right\n  c: label.index\n")
-    flags = ["--source=tfrecord", f"--input={root}", "--image_encoding=keep", "--keep_any_format", "--name=pairs"]
+    flags = ["--source=tfrecord", f"--input={root}", "--image_encoding=keep", "--name=pairs"]
     out = build(tmp_path / "out", f"--spec={spec}", *flags)
     found = {(one["a"], one["b"], one["c"]) for one in read_dataset(out, "train")}
     assert found == {(IMAGES[number], IMAGES[5 - number], number % 2) for number in SIX}
@@ -220,7 +220,7 @@ def _read(place: Any) -> bytes:
 
 def test_pairs_are_features_of_a_dataset(tmp_path, build):
     root = write(next(one for one in SITUATIONS if one.name == "pairs"), tmp_path)
-    flags = ["--image_column=left,right", "--image_encoding=keep", "--keep_any_format", "--name=pairs"]
+    flags = ["--image_column=left,right", "--image_encoding=keep", "--name=pairs"]
     out = build(tmp_path / "out", "--source=tfrecord", f"--input={root}", *flags)
     found = {(one["left"], one["right"]) for one in read_dataset(out, "train")}
     assert found == {(IMAGES[number], IMAGES[5 - number]) for number in SIX}
@@ -252,7 +252,7 @@ def test_words_beside_numbers_name_the_classes(tmp_path, build):
     words = [b"dog", b"cat"]
     examples = [{"image/encoded": IMAGES[n], "image/class/label": n % 2, "image/class/text": words[n % 2]} for n in SIX]
     (tmp_path / "a.tfrecord").write_bytes(framed(*map(example_of, examples)))
-    out = build(tmp_path / "out", f"--input={tmp_path / 'a.tfrecord'}", "--image_encoding=keep", "--keep_any_format")
+    out = build(tmp_path / "out", f"--input={tmp_path / 'a.tfrecord'}", "--image_encoding=keep")
     assert open_dataset(out).class_names == ("dog", "cat")
     found = {(one["image"], one["label"]) for one in read_dataset(out, "train")}
     assert found == {(IMAGES[number], number % 2) for number in SIX}
@@ -272,7 +272,7 @@ def test_boxes_in_pixels_are_read_in_pixels(tmp_path, build):
     Image.new("RGB", (48, 96)).save(file, "PNG")
     examples = [{"image/encoded": file.getvalue(), **boxes, **KLASS, "image/source_id": n} for n in SIX]
     (tmp_path / "a.tfrecord").write_bytes(framed(*map(example_of, examples)))
-    out = build(tmp_path / "out", f"--input={tmp_path / 'a.tfrecord'}", "--image_encoding=keep", "--keep_any_format")
+    out = build(tmp_path / "out", f"--input={tmp_path / 'a.tfrecord'}", "--image_encoding=keep")
     assert "the boxes are in pixels" in json.loads((out / "manifest.json").read_text())["notes"]
     names = [f"image/object/bbox/{side}" for side in sides]
     found = [[one[name] for name in names] for one in read_dataset(out, "train")]

@@ -234,7 +234,6 @@ WRONG = {
             "resample": ["invalid_value", "bicubic", "bilinear", "lanczos", "box", "nearest"],
             "image_encoding": ["invalid_value", "jpeg", "png", "webp", "raw", "keep"],
             "codec": ["invalid_value", "fast", "exact"],
-            "check": ["invalid_value", "decode", "header"],
             "layout": ["unknown_layout", "tfds", "imagenet", "tutorial", "raw"],
             "compression": ["invalid_value", "none", "gzip"],
             "source": ["unknown_source", "auto", *NAMES],
@@ -251,16 +250,6 @@ WRONG = {
     "16 bits without PNG": (["--bit_depth=16"], "conflicting_settings", ["--bit_depth=16", "--image_encoding=png"]),
     "12 bits": (["--bit_depth=12"], "invalid_value", ["--bit_depth=12", "8 or 16"]),
     "WebP in grey": (["--channels=1", "--image_encoding=webp"], "conflicting_settings", ["--channels", "1"]),
-    "header check of images that are decoded anyway": (
-        ["--check=header"],
-        "conflicting_settings",
-        ["--check", "header", "keep"],
-    ),
-    "header check with a size": (
-        ["--check=header", "--image_encoding=keep", "--image_size=32"],
-        "conflicting_settings",
-        ["--check", "--image_size"],
-    ),
     "pixels that are not raw": (
         ["--spec={root}/pixels.yaml", "--image_encoding=jpeg"],
         "conflicting_settings",

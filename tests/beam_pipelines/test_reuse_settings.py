@@ -126,7 +126,6 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "orientation": (FOLDER, {"orientation": "ignore"}),
     "color_profile": (FOLDER, {"color_profile": "ignore"}),
     "image_encoding": (FOLDER, {"image_encoding": "png"}),
-    "keep_any_format": (KEPT, {"keep_any_format": True}),
     "codec": (FOLDER, {"codec": "exact"}),
     "jpeg_quality": (FOLDER, {"jpeg_quality": 50}),
     "channels": (FOLDER, {"channels": 1}),
@@ -136,7 +135,6 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "pages": (ARRAYS, {"pages": "first"}),
     # It cannot act without DICOM or NIfTI.
     "window": (FOLDER, {"window": None}),
-    "check": (KEPT, {"check": "header"}),
     "max_pixels": (FOLDER, {"max_pixels": 3000}),
     "max_image_memory": (FOLDER, {"max_image_memory": "20KB"}),
     "allow_truncated": (FOLDER, {"allow_truncated": True}),

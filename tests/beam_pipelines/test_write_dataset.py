@@ -130,7 +130,7 @@ CASES: dict[str, tuple[Callable[[], Iterator[Sample]], dict[str, Any]]] = {
         },
     ),
     "files": (file_samples, {"layout": "multilabel", "image_encoding": "keep", "duplicates": "drop"}),
-    "near": (photo_samples, {"image_size": 64, "near_duplicates": 4, "where": "height > 20", "check": "decode"}),
+    "near": (photo_samples, {"image_size": 64, "near_duplicates": 4, "where": "height > 20"}),
 }
 
 

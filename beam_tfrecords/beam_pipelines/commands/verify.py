@@ -65,21 +65,20 @@ def verify(argv: Sequence[str]) -> int:
         return code
     execution = _prepare(beam_arguments, dataset)
     shards = _choose(dataset, 1.0 if arguments.sample is None else arguments.sample)
-    findings = notes = 0
+    findings = 0
     found = find_problems(dataset, execution, shards=shards, shows_progress=True)
     if arguments.json:
         show(*write_json(_as_json(dataset, shards, found, most=arguments.findings), indent=2).splitlines())
-        return DONE if all(finding.is_note for finding in found) else FAILED
+        return FAILED if found else DONE
     for number, finding in enumerate(found):
         if number < arguments.findings:
             show(str(finding))
-        findings += not finding.is_note
-        notes += finding.is_note
+        findings += 1
     where = _describe(dataset, shards)
     if findings:
         show(f"{counted(findings, 'finding')} in {where}", *_describe_rest(dataset, shards), file=sys.stderr)
         return FAILED
-    show(f"OK: {where} verified" + (f"; {counted(notes, 'note')}" if notes else ""), *_describe_rest(dataset, shards))
+    show(f"OK: {where} verified", *_describe_rest(dataset, shards))
     return DONE
 
 
@@ -95,13 +94,12 @@ def _as_json(dataset: Dataset, shards: ChosenShards | None, found: Sequence[Find
     are_all = shards is not None and shards.are_all
     return {
         "dataset": dataset.path,
-        "ok": all(finding.is_note for finding in found),
+        "ok": not found,
         "records": dataset.num_records,
         "shards": dataset.num_shards,
         "checked_records": 0 if shards is None else dataset.num_records if are_all else shards.records,
         "checked_shards": 0 if shards is None else dataset.num_shards if are_all else len(shards.numbers),
-        "num_findings": sum(not finding.is_note for finding in found),
-        "num_notes": sum(finding.is_note for finding in found),
+        "num_findings": len(found),
         "findings": [dataclasses.asdict(finding) for finding in found[:most]],
     }
 
@@ -282,7 +280,7 @@ def verify_dataset(
     with beam_logs_from(logging.CRITICAL), storage.using(options):
         dataset = open_dataset(path)
         found = find_problems(dataset, _prepare(beam_arguments, dataset), shards=_choose(dataset, chosen_share))
-        return [str(finding) for finding in found if not finding.is_note]
+        return [str(finding) for finding in found]
 
 
 def _prepare(beam_arguments: Sequence[str], dataset: Dataset) -> Execution:

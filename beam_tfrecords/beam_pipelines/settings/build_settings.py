@@ -98,7 +98,6 @@ class BuildSettings(TypedDict, total=False):
     orientation: Literal['apply', 'ignore']
     color_profile: Literal['apply', 'ignore']
     image_encoding: Literal['jpeg', 'png', 'webp', 'raw', 'keep']
-    keep_any_format: bool
     codec: Literal['fast', 'exact']
     jpeg_quality: int
     channels: int | str
@@ -110,7 +109,6 @@ class BuildSettings(TypedDict, total=False):
     mask_padding: int
     mask_colors: Path | Sequence[Mapping[str, Any]] | Mapping[str, Any]
     mask_values: str | Mapping[int, int]
-    check: Literal['decode', 'header']
     # Scheduled builds
     versioned: bool
     keep_versions: int

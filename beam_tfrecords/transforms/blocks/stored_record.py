@@ -12,8 +12,8 @@ from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, NAMED_IMAG
 from beam_tfrecords.examples.serialize import read_fields
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.encode import COLORSPACES
-from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.images.keep import keep_file
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.images.keep import read_header
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange
 
@@ -101,16 +101,7 @@ class StoredRecord:
                 COLORSPACES.get(channels, ""),
                 dtype=np.dtype(self.place.raw_type).name,
             ).fields
-        kept = ImageSpec(
-            image_encoding=ImageEncoding.KEEP,
-            channels=None,
-            check=Check.HEADER,
-            keep_any_format=True,
-            max_pixels=spec.max_pixels,
-        )
-        found = keep_file(data, kept)
-        assert isinstance(found, ConvertedImage)
-        return found.fields
+        return read_header(data, spec).fields
 
     def _shape(self, data: bytes) -> tuple[int, int, int]:
         height, width = self.size

@@ -82,13 +82,6 @@ class Pages(str, enum.Enum):
     BANDS = "bands"
 
 
-class Check(str, enum.Enum):
-    """Check of a kept file: DECODE reads every pixel, HEADER only the header."""
-
-    DECODE = "decode"
-    HEADER = "header"
-
-
 class Metadata(str, enum.Enum):
     """Whether metadata of a file, such as its orientation, is applied to its pixels."""
 
@@ -175,12 +168,6 @@ class ImageSpec:
         group=IMAGES,
         read=one_of(ImageEncoding),
     )
-    keep_any_format: bool = setting(
-        False,
-        help="with `image_encoding=keep`: keep formats other than JPEG and PNG too",
-        group=IMAGES,
-        read=switch,
-    )
     codec: Codec = setting(
         Codec.FAST,
         help="fast, or exact: byte for byte what Pillow writes",
@@ -263,12 +250,6 @@ class ImageSpec:
         shown_default="",
         decides_records=False,
     )
-    check: Check = setting(
-        Check.DECODE,
-        help="decode every pixel of a kept file, or read its header only: decode or header",
-        group=IMAGES,
-        read=one_of(Check),
-    )
     max_pixels: int = setting(
         178_956_970, help="images with more pixels are rejected before decoding", group=FAILURES, read=whole_number(1)
     )
@@ -333,18 +314,6 @@ class ImageSpec:
                 code="conflicting_settings",
             )
         self._check_masks()
-        if self.check is Check.HEADER and encoding is not ImageEncoding.KEEP:
-            raise RequestError(
-                "`check=header`: only `image_encoding=keep` can do without decoding", code="conflicting_settings"
-            )
-        if self.check is Check.HEADER and self.image_size is not None:
-            raise RequestError(
-                "`check=header`: `image_size` needs decoding; leave one of the two out", code="conflicting_settings"
-            )
-        if self.keep_any_format and encoding is not ImageEncoding.KEEP:
-            raise RequestError(
-                "`keep_any_format`: it has a meaning with `image_encoding=keep` only", code="setting_not_applicable"
-            )
 
     def _check_masks(self) -> None:
         if self.mask_colors and self.mask_values:

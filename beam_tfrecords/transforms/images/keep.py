@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from PIL import Image
+from PIL import Image, ImageFile
 
 from beam_tfrecords.transforms.images.bit_depth import is_16_bit
 from beam_tfrecords.transforms.images.color import largest_value, stored_channels
@@ -13,13 +13,13 @@ from beam_tfrecords.transforms.images.decode import check_whole_jpeg, load_pixel
 from beam_tfrecords.transforms.images.decode_errors import check_pixels
 from beam_tfrecords.transforms.images.encode import COLORSPACES
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
-from beam_tfrecords.transforms.images.image_spec import IMPOSSIBLE_CHANNELS, Check, ImageEncoding, ImageSpec, Metadata
+from beam_tfrecords.transforms.images.image_spec import IMPOSSIBLE_CHANNELS, ImageEncoding, ImageSpec, Metadata
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
 from beam_tfrecords.transforms.images.memory import check_memory, jpeg_coefficients
 from beam_tfrecords.transforms.images.orient import orientation_for, orientation_of
 from beam_tfrecords.transforms.images.plain_png import parse_plain_png
 
-_OWN_ENCODINGS = {"jpeg": ImageEncoding.JPEG, "png": ImageEncoding.PNG, "webp": ImageEncoding.WEBP}
+_OWN_ENCODINGS = {"jpeg": ImageEncoding.JPEG, "png": ImageEncoding.PNG}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,14 +55,40 @@ def is_of_kept_kind(data: bytes, name: str) -> bool:
 def keep_file(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
     """Keeps the source's bytes if the file is a PNG or a plain JPEG and the request needs no change.
 
-    A changed image keeps its format if that is JPEG or PNG (or WebP with `keep_any_format`); all others become PNG.
+    A changed image keeps its format if that is JPEG or PNG; all others become PNG.
     `image_size` refers to the upright image, so with it an EXIF orientation is applied. Without `image_size` the
     orientation stays in the file, and height and width describe the file's pixels.
 
     Raises:
       SampleError: as `convert_image`.
     """
-    return _keep_plain_jpeg(data, spec) or _keep_plain_png(data, spec) or _keep_or_change(data, spec)
+    return _keep_plain(data, spec) or _keep_or_change(data, spec)
+
+
+def check_file(data: bytes, spec: ImageSpec) -> ConvertedImage:
+    """Describes a stored file of any format and decodes every pixel of it.
+
+    Args:
+      spec: settings without a size and channels.
+
+    Raises:
+      SampleError: as `convert_image`.
+    """
+    return _keep_plain(data, spec) or _decode(data, *open_image(data, spec), spec)
+
+
+def read_header(data: bytes, spec: ImageSpec) -> ConvertedImage:
+    """Describes a stored file of any format by its header, without decoding its pixels.
+
+    Raises:
+      SampleError: as `convert_image`.
+    """
+    name, image = open_image(data, spec)
+    return _kept(data, name, *stored_size(image), stored_channels(image), orientation=_orientation(image, spec))
+
+
+def _keep_plain(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
+    return _keep_plain_jpeg(data, spec) or _keep_plain_png(data, spec)
 
 
 def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
@@ -71,11 +97,10 @@ def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     if header is None or not header.is_plain or spec.channels not in (None, header.components):
         return None
     check_pixels(header.height, header.width, spec.max_pixels)
-    if spec.check is Check.DECODE:
-        needed = len(data) + jpeg_coefficients(header)
-        check_memory(needed, spec.max_image_memory, height=header.height, width=header.width)
-        if spec.allow_truncated or not check_whole_jpeg(data):
-            return None
+    needed = len(data) + jpeg_coefficients(header)
+    check_memory(needed, spec.max_image_memory, height=header.height, width=header.width)
+    if spec.allow_truncated or not check_whole_jpeg(data):
+        return None
     orientation = header.orientation() if spec.orientation is Metadata.APPLY else 1
     return _kept(data, "jpeg", header.height, header.width, header.components, orientation=orientation)
 
@@ -85,7 +110,7 @@ def _keep_plain_png(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     png = parse_plain_png(data, spec) if spec.image_size is None else None
     if png is None or spec.channels not in (None, png.channels):
         return None
-    if spec.check is Check.DECODE and not png.is_whole(spec):
+    if not png.is_whole(spec):
         return None
     return _kept(data, "png", png.height, png.width, png.channels, orientation=1)
 
@@ -94,24 +119,31 @@ def _keep_or_change(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
     name, image = open_image(data, spec)
     height, width = stored_size(image)
     channels = stored_channels(image)
-    is_other_kind = not spec.keep_any_format and not is_of_kept_kind(data, name)
+    is_other_kind = not is_of_kept_kind(data, name)
     changes = spec.channels not in (None, channels)
     if spec.image_size is not None and not changes:
         changes = not plan_geometry(height, width, orientation=orientation_for(image, spec), spec=spec).keeps_pixels
     if changes or is_other_kind:
         return NotKept(spec_of_changed(spec, name if changes else "png"), name, is_other_kind)
-    shown: Image.Image = image
-    maximum = None
-    if spec.check is Check.DECODE:
-        # Opens the file again: when Pillow reads the orientation of a PNG, it decodes the pixels and misses damage.
-        loaded = load_pixels(data, *open_image(data, spec), spec)
-        if name == "png":
-            # A PNG may have its orientation after the pixels. From a decoded TIFF, Pillow has removed the orientation.
-            shown = loaded
-            maximum = largest_value(loaded) if is_16_bit(data, name, loaded) else None
-    orientation = orientation_of(shown, may_decode=False) if spec.orientation is Metadata.APPLY else 1
+    return _decode(data, name, image, spec)
+
+
+def _decode(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageSpec) -> ConvertedImage:
+    """Describes an opened file and decodes every pixel of it."""
+    height, width = stored_size(image)
+    channels = stored_channels(image)
+    # Opens the file again: when Pillow reads the orientation of a PNG, it decodes the pixels and misses damage.
+    loaded = load_pixels(data, *open_image(data, spec), spec)
+    # A PNG may have its orientation after the pixels. From a decoded TIFF, Pillow has removed the orientation.
+    orientation = _orientation(loaded if name == "png" else image, spec)
+    maximum = largest_value(loaded) if name == "png" and is_16_bit(data, name, loaded) else None
     kept = _kept(data, name, height, width, channels, orientation=orientation)
     return dataclasses.replace(kept, stored_maximum=maximum)
+
+
+def _orientation(image: Image.Image, spec: ImageSpec) -> int:
+    """Returns the orientation that a request asks for, without decoding pixels; 1 if it ignores orientations."""
+    return orientation_of(image, may_decode=False) if spec.orientation is Metadata.APPLY else 1
 
 
 def spec_of_changed(spec: ImageSpec, name: str) -> ImageSpec:
@@ -121,11 +153,9 @@ def spec_of_changed(spec: ImageSpec, name: str) -> ImageSpec:
       name: format of its file.
     """
     encoding = _OWN_ENCODINGS.get(name, ImageEncoding.PNG)
-    if encoding is ImageEncoding.WEBP and not spec.keep_any_format:  # not every TensorFlow reads WebP
-        encoding = ImageEncoding.PNG
     if IMPOSSIBLE_CHANNELS.get(encoding) == spec.channels:
         encoding = ImageEncoding.PNG
-    return dataclasses.replace(spec, image_encoding=encoding, check=Check.DECODE, keep_any_format=False)
+    return dataclasses.replace(spec, image_encoding=encoding)
 
 
 def _kept(data: bytes, name: str, height: int, width: int, channels: int, *, orientation: int) -> ConvertedImage:

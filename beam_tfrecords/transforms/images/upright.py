@@ -11,7 +11,7 @@ import numpy as np
 from beam_tfrecords.transforms.images.arrays import swap_red_and_blue
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry
-from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
 
 
 class Upright(NamedTuple):
@@ -38,8 +38,6 @@ def decode_upright(data: bytes, spec: ImageSpec) -> Upright:
         image_size=None,
         resize_mode=ResizeMode.SHORTER,
         image_encoding=encoding,
-        check=Check.DECODE,
-        keep_any_format=False,
     )
     made = convert_image(data, own_size)
     assert made.geometry is not None

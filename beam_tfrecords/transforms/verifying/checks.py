@@ -36,10 +36,9 @@ from beam_tfrecords.output.label_files import label_files, label_map, read_label
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
-from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.formats import PNG_START, png_depth
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.images.keep import is_of_kept_kind
+from beam_tfrecords.transforms.images.keep import check_file, is_of_kept_kind
 from beam_tfrecords.transforms.images.masks import read_mask
 from beam_tfrecords.transforms.settings import read_settings
 from beam_tfrecords.transforms.verifying.classes import ClassCheck, ClassCounts
@@ -50,14 +49,9 @@ _INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width", "object
 # Seconds between updates of the count of checked records. The clock is read only every _COUNT_RECORDS records, because
 # reading it takes longer than checking a small record.
 _COUNT_SECONDS, _COUNT_RECORDS = 1.0, 16
-_UNREAD = "which not every TensorFlow reads"
 # Decodes a stored image without changes, and without the limits of the build, which applied to its sources.
 _AS_STORED = ImageSpec(
-    image_encoding=ImageEncoding.KEEP,
-    channels=None,
-    keep_any_format=True,
-    max_pixels=sys.maxsize,
-    max_image_memory=sys.maxsize,
+    image_encoding=ImageEncoding.KEEP, channels=None, max_pixels=sys.maxsize, max_image_memory=sys.maxsize
 )
 
 
@@ -71,14 +65,12 @@ class Finding:
     Attributes:
       file: path of the file relative to the dataset.
       record: number of the record in the file, from 0; None if the problem concerns no single record.
-      is_note: whether the request allows it (`keep_any_format`), so that it is not an error.
     """
 
     file: str
     problem: str
     record: int | None = None
     offset: int | None = None
-    is_note: bool = False
 
     def __str__(self) -> str:
         record = "" if self.record is None else f", record {self.record}"
@@ -91,7 +83,7 @@ class CheckedShard(NamedTuple):
 
     Attributes:
       findings: all problems.
-      classes: class counts of its records; None, for unknown, if there is an error.
+      classes: class counts of its records; None, for unknown, if there is a problem.
     """
 
     findings: list[Finding]
@@ -136,9 +128,8 @@ class ShardCheck:
         """Returns all problems of a shard and its index, and the class counts of its records."""
         classes = ClassCheck(self.layout, self.class_names)
         findings = list(self(shard, classes))
-        is_right = all(finding.is_note for finding in findings)
         counts = {(shard.split, *key): count for key, count in classes.counts.items()}
-        return CheckedShard(findings, counts if is_right else None)
+        return CheckedShard(findings, None if findings else counts)
 
     def __call__(self, shard: Shard, classes: ClassCheck | None = None) -> Iterator[Finding]:
         """Yields all problems of a shard and its index; `classes` counts the classes of its records."""
@@ -165,8 +156,7 @@ class ShardCheck:
                     continue
                 row = rows[record.number] if rows is not None and record.number < len(rows) else None
                 for problem in self._check_record(record, row, classes):
-                    is_note = self.image.keep_any_format and problem.endswith(_UNREAD)
-                    yield Finding(shard.file, problem, record.number, record.offset, is_note)
+                    yield Finding(shard.file, problem, record.number, record.offset)
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             offset = rows.offsets[records] if rows is not None and records < len(rows) else None
             yield Finding(shard.file, f"the GZIP stream is damaged: {error}", records, offset)
@@ -254,7 +244,7 @@ class ShardCheck:
             yield from _check_array(by_field, [height, width, self.image.channels], kind)
             return
         try:
-            image = convert_image(data, _AS_STORED)
+            image = check_file(data, _AS_STORED)
         except SampleError as error:
             yield f"the image does not decode: {error.detail}"
             return
@@ -262,7 +252,7 @@ class ShardCheck:
             yield f"the image is a {image.format.upper()} of other than 16 bits; expected a PNG of 16 bits per channel"
         if self.image.image_encoding is ImageEncoding.KEEP and not is_of_kept_kind(data, image.format):
             kind = "JPEG of an unusual kind" if image.format == "jpeg" else image.format.upper()
-            yield f"the image is stored as {kind}, {_UNREAD}"
+            yield f"the image is stored as {kind}, which not every TensorFlow reads"
         for side, size in (("height", image.height), ("width", image.width)):
             if expected[side] not in (None, size):
                 yield f"the image has {side} {size}; expected {expected[side]}"

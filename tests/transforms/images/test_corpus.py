@@ -12,7 +12,8 @@ from PIL import Image
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
-from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.keep import check_file, read_header
 from beam_tfrecords.transforms.images.masks import read_mask
 from tests.each import each
 from tests.image_checks import pixels, psnr
@@ -51,14 +52,13 @@ def test_an_unusual_file_can_be_resized_and_stored(name: str) -> None:
 
 
 @each("name", valid)
-def test_an_unusual_file_of_any_format_can_be_kept_byte_for_byte(name: str) -> None:
+def test_the_header_of_an_unusual_file_tells_what_decoding_it_does(name: str) -> None:
     data = corpus()[name].data
-    spec = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, keep_any_format=True)
-    converted = convert_image(data, spec)
-    assert converted.data is data
+    spec = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
+    checked = check_file(data, spec)
+    assert checked.data is data
     # A header does not tell the values.
-    without = dataclasses.replace(converted, stored_maximum=None)
-    assert without == convert_image(data, dataclasses.replace(spec, check=Check.HEADER))
+    assert dataclasses.replace(checked, stored_maximum=None) == read_header(data, spec)
 
 
 @each("codec", Codec)

@@ -10,7 +10,7 @@ from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from tests.each import each
 from tests.image_checks import detailed, encoded
 
-SPECS = [ImageSpec(), ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, keep_any_format=True)]
+SPECS = [ImageSpec(), ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)]
 
 
 @each("spec", SPECS, ids=["jpeg", "keep"])

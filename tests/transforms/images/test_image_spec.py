@@ -7,7 +7,6 @@ from typing import Any
 
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.transforms.images.image_spec import (
-    Check,
     Codec,
     ImageEncoding,
     ImageSpec,
@@ -41,10 +40,6 @@ def test_no_words_give_the_defaults() -> None:
         ({"image_encoding": "png"}, {"image_encoding": ImageEncoding.PNG}),
         ({"image_encoding": "keep"}, {"image_encoding": KEEP, "channels": None}),
         ({"image_encoding": "keep", "channels": "3"}, {"image_encoding": KEEP, "channels": 3}),
-        (
-            {"image_encoding": "keep", "keep_any_format": True},
-            {"image_encoding": KEEP, "channels": None, "keep_any_format": True},
-        ),
         ({"channels": "keep"}, {"channels": None}),
         ({"channels": 1}, {"channels": 1}),
         ({"codec": "exact", "jpeg_quality": "80"}, {"codec": Codec.EXACT, "jpeg_quality": 80}),
@@ -115,12 +110,6 @@ def test_a_layout_that_asks_for_pixels_makes_raw_the_default(layout: str, encodi
             {"channels": "1", "image_encoding": "webp"},
             Refusal("conflicting_settings", "channels", "image_encoding", says=["WEBP"]),
         ),
-        ({"check": "header"}, Refusal("conflicting_settings", "check", "image_encoding", says=["image_encoding=keep"])),
-        (
-            {"check": "header", "image_encoding": "keep", "image_size": "9"},
-            Refusal("conflicting_settings", "check", "image_size"),
-        ),
-        ({"keep_any_format": "true"}, Refusal("setting_not_applicable", "keep_any_format", "image_encoding")),
     ],
 )
 def test_a_wrong_word_is_named_with_what_was_expected(words: dict[str, Any], refusal: Refusal) -> None:
@@ -140,7 +129,6 @@ def test_a_wrong_word_is_named_with_what_was_expected(words: dict[str, Any], ref
             {"channels": 1, "image_encoding": ImageEncoding.WEBP},
             Refusal("conflicting_settings", "channels", "image_encoding"),
         ),
-        ({"check": Check.HEADER}, Refusal("conflicting_settings", "check", "image_encoding")),
     ],
 )
 def test_a_request_that_no_image_can_meet_is_an_error_at_once(fields: dict[str, Any], refusal: Refusal) -> None:

@@ -6,18 +6,21 @@ import dataclasses
 import io
 import struct
 import zlib
+from collections.abc import Callable
 
 import pytest
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
-from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec, Metadata, ResizeMode
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata, ResizeMode
+from beam_tfrecords.transforms.images.keep import check_file, read_header
 from tests.each import each
 from tests.image_checks import PHOTOS, detailed, encoded
 
+Describe = Callable[[bytes, ImageSpec], ConvertedImage]
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
-HEADER = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER)
 
 
 def turned(orientation: int, file_format: str = "JPEG") -> bytes:
@@ -27,28 +30,26 @@ def turned(orientation: int, file_format: str = "JPEG") -> bytes:
     return encoded(detailed(30, 50), file_format, exif=exif)
 
 
-@each("spec", [KEEP, HEADER], ids=["decode", "header"])
-def test_the_source_bytes_are_stored(spec: ImageSpec) -> None:
+def test_the_source_bytes_are_stored() -> None:
     data = PHOTOS[0].read_bytes()
-    assert convert_image(data, spec).data is data
+    assert convert_image(data, KEEP).data is data
 
 
 @each("file_format", ["JPEG", "TIFF", "PNG", "WEBP"])
-@each("spec", [KEEP, HEADER], ids=["decode", "header"])
-def test_height_and_width_are_those_of_the_pixels_in_the_file(file_format: str, spec: ImageSpec) -> None:
-    converted = convert_image(turned(6, file_format), dataclasses.replace(spec, keep_any_format=True))
+@each("describe", [check_file, read_header])
+def test_height_and_width_are_those_of_the_pixels_in_the_file(file_format: str, describe: Describe) -> None:
+    converted = describe(turned(6, file_format), KEEP)
     assert (converted.height, converted.width) == (30, 50)
     assert converted.format == file_format.lower()
 
 
 @each("file_format", ["JPEG", "TIFF", "PNG", "WEBP"])
-@each("spec", [KEEP, HEADER], ids=["decode", "header"])
-def test_the_orientation_that_a_kept_file_still_has_is_told(file_format: str, spec: ImageSpec) -> None:
-    spec = dataclasses.replace(spec, keep_any_format=True)
-    assert convert_image(turned(6, file_format), spec).kept_orientation == 6
-    assert convert_image(turned(1, file_format), spec).kept_orientation is None
-    ignoring = dataclasses.replace(spec, orientation=Metadata.IGNORE)
-    assert convert_image(turned(6, file_format), ignoring).kept_orientation is None
+@each("describe", [check_file, read_header])
+def test_the_orientation_that_a_kept_file_still_has_is_told(file_format: str, describe: Describe) -> None:
+    assert describe(turned(6, file_format), KEEP).kept_orientation == 6
+    assert describe(turned(1, file_format), KEEP).kept_orientation is None
+    ignoring = dataclasses.replace(KEEP, orientation=Metadata.IGNORE)
+    assert describe(turned(6, file_format), ignoring).kept_orientation is None
 
 
 def test_an_image_that_is_stored_upright_has_no_orientation_left() -> None:
@@ -63,18 +64,18 @@ def test_the_orientation_behind_the_pixels_of_a_png_is_told() -> None:
     assert convert_image(late, KEEP).kept_orientation == 6
 
 
-def test_check_header_reads_no_pixels() -> None:
+def test_reading_a_header_reads_no_pixels() -> None:
     data = PHOTOS[0].read_bytes()
     cut = data[: len(data) // 2]
-    assert convert_image(cut, HEADER).data is cut
+    assert read_header(cut, KEEP).data is cut
     png = turned(6, "PNG")
-    assert convert_image(png[: png.index(b"IDAT") + 9], HEADER).kept_orientation == 6
+    assert read_header(png[: png.index(b"IDAT") + 9], KEEP).kept_orientation == 6
     with pytest.raises(SampleError) as rejected:
         convert_image(cut, KEEP)
     assert rejected.value.reason is FailureReason.TRUNCATED
 
 
-def test_check_decode_finds_a_hole() -> None:
+def test_a_file_with_a_hole_is_rejected() -> None:
     data = PHOTOS[0].read_bytes()
     with pytest.raises(SampleError) as rejected:
         convert_image(data[: len(data) // 2] + data[len(data) // 2 + 5000 :], KEEP)
@@ -95,10 +96,10 @@ def test_a_small_image_is_kept_without_upscaling() -> None:
 
 @each(
     "source, stored",
-    [("JPEG", "jpeg"), ("PNG", "png"), ("WEBP", "webp"), ("BMP", "png"), ("TIFF", "png"), ("GIF", "png")],
+    [("JPEG", "jpeg"), ("PNG", "png"), ("WEBP", "png"), ("BMP", "png"), ("TIFF", "png"), ("GIF", "png")],
 )
 def test_a_resized_image_is_stored_in_its_own_format_or_as_png(source: str, stored: str) -> None:
-    spec = dataclasses.replace(KEEP, image_size=(20, 20), keep_any_format=True)
+    spec = dataclasses.replace(KEEP, image_size=(20, 20))
     converted = convert_image(encoded(detailed(30, 50), source), spec)
     assert (converted.format, converted.height, converted.width) == (stored, 20, 33)
     with Image.open(io.BytesIO(converted.data)) as image:
@@ -121,9 +122,8 @@ def test_with_a_size_an_ignored_orientation_stays_in_the_file() -> None:
 
 
 @each("file_format", ["TIFF", "WEBP"])
-@each("spec", [KEEP, HEADER], ids=["decode", "header"])
-def test_a_format_that_tensorflow_cannot_read_is_stored_upright_as_png(file_format: str, spec: ImageSpec) -> None:
-    converted = convert_image(turned(6, file_format), spec)
+def test_a_format_that_tensorflow_cannot_read_is_stored_upright_as_png(file_format: str) -> None:
+    converted = convert_image(turned(6, file_format), KEEP)
     assert (converted.format, converted.replaced_format) == ("png", file_format.lower())
     assert (converted.height, converted.width) == (50, 30)
 
@@ -145,10 +145,10 @@ def test_a_resized_cmyk_jpeg_is_stored_as_rgb_jpeg() -> None:
     assert (converted.format, converted.channels, converted.replaced_format) == ("jpeg", 3, None)
 
 
-def test_a_truncated_file_of_an_unreadable_format_is_rejected_by_check_header_too() -> None:
+def test_a_truncated_file_of_an_unreadable_format_is_rejected() -> None:
     data = encoded(detailed(30, 50), "TIFF")
     with pytest.raises(SampleError) as rejected:
-        convert_image(data[: len(data) // 2], HEADER)
+        convert_image(data[: len(data) // 2], KEEP)
     assert rejected.value.reason is FailureReason.TRUNCATED
 
 
@@ -160,7 +160,7 @@ def test_an_image_with_other_channels_than_asked_is_encoded_again(
     mode: str, file_format: str, channels: int, stored: str
 ) -> None:
     data = encoded(detailed(30, 50).convert(mode), file_format)
-    converted = convert_image(data, dataclasses.replace(KEEP, channels=channels, keep_any_format=True))
+    converted = convert_image(data, dataclasses.replace(KEEP, channels=channels))
     assert (converted.format, converted.channels) == (stored, channels)
 
 

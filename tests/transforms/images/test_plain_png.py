@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.images import convert_image as module
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.encode import encode
-from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.plain_png import encode_plain_png, parse_plain_png
 from tests.each import each
 from tests.image_checks import detailed
@@ -29,7 +29,6 @@ SPECS = {
     "png": PNG,
     "cropped": dataclasses.replace(PNG, image_size=(5, 5)),
     "keep": KEEP,
-    "keep, header": dataclasses.replace(KEEP, check=Check.HEADER),
     "keep, grey": dataclasses.replace(KEEP, channels=1),
     "truncated": dataclasses.replace(PNG, allow_truncated=True),
     "few pixels": dataclasses.replace(PNG, max_pixels=100),

@@ -10,7 +10,7 @@ import pytest
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.formats import sniff
-from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.keep import is_of_kept_kind
 from tests import tensorflow as tf
 from tests.each import each
@@ -20,7 +20,6 @@ from tests.make_corpus import corpus
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.filterwarnings("ignore::UserWarning:PIL")]
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
-HEADER = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER)
 LOSSLESS = ImageSpec(image_encoding=ImageEncoding.PNG, channels=None)
 
 
@@ -46,9 +45,8 @@ def decoded(image: ConvertedImage) -> np.ndarray:
 
 
 @each("name", files)
-@each("spec", [KEEP, HEADER], ids=["decode", "header"])
-def test_tensorflow_decodes_whatever_keep_stores_with_its_height_and_width(name: str, spec: ImageSpec) -> None:
-    image = convert_image(files()[name], spec)
+def test_tensorflow_decodes_whatever_keep_stores_with_its_height_and_width(name: str) -> None:
+    image = kept(name)
     assert decoded(image).shape[:2] == (image.height, image.width)
 
 
@@ -82,14 +80,3 @@ def test_the_usual_kinds_are_kept(name: str) -> None:
 @each("name", ["cmyk_adobe_inverted.jpg", "ycck_adobe_inverted.jpg", "arithmetic.jpg", "still.gif", "plain.bmp"])
 def test_others_are_replaced(name: str) -> None:
     assert kept(name).replaced_format == sniff(files()[name])
-
-
-def test_verify_notes_kinds_that_the_request_keeps(tmp_path, build, verify) -> None:
-    (tmp_path / "in/cat").mkdir(parents=True)
-    for name in ("still.gif", "cmyk_adobe_inverted.jpg", "baseline.jpg"):
-        (tmp_path / "in/cat" / name).write_bytes(files()[name])
-    flags = [f"--input={tmp_path / 'in'}", "--image_encoding=keep", "--keep_any_format", "--class_names=cat"]
-    ran = verify(build(tmp_path / "out", *flags))
-    assert ran.code == 0
-    assert ran.out.count("the image is stored as GIF, which not every TensorFlow reads") == 1
-    assert ran.out.count("the image is stored as JPEG of an unusual kind, which not every TensorFlow reads") == 1

@@ -203,7 +203,7 @@ NEEDS: Mapping[str, Need] = {
             "license", "homepage", "citation", "layout", "shard_size", "num_shards", "compression", "seed",
             "dali_index", "overwrite", "max_failures", "image_timeout", "guard", "versioned", "keep_versions", "reuse",
             "image_size", "resize_mode", "resample", "upscale", "orientation", "color_profile", "image_encoding",
-            "keep_any_format", "codec", "jpeg_quality", "channels", "bit_depth", "check", "max_pixels",
+            "codec", "jpeg_quality", "channels", "bit_depth", "max_pixels",
             "max_image_memory", "allow_truncated",
         ),
         _anything,
