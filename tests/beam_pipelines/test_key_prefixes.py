@@ -53,7 +53,9 @@ def _keys_and_failures(out):
 @each("source", [source for source in INPUTS if source not in _ONE_INPUT])
 def test_two_inputs_of_the_same_name_lose_no_sample(tmp_path, build, source):
     flags = [
-        flag.replace("*", name) for flag in _two_folders(tmp_path, source) for name in ("ab" if "*" in flag else "a")
+        flag.replace("*", name)
+        for flag in _two_folders(tmp_path, source)
+        for name in ("ab" if "*" in flag and not flag.startswith("--mapping") else "a")
     ]
     keys, failures = _keys_and_failures(build(tmp_path / "out", *flags, "--name=x"))
     assert (len(keys), failures) == (2 * COUNT, 0)
