@@ -16,6 +16,7 @@ import yaml
 # Share of equal letters from which two names are taken for one; Beam has many flags, so theirs have to be nearer.
 _CUTOFF = 0.8
 _CUTOFF_OF_FLAGS = 0.92
+_SHORTEST_ABBREVIATION = 4
 
 
 @functools.cache
@@ -35,7 +36,7 @@ def _key(word: str) -> str:
 
 
 def find_near(word: str, known: Collection[str], *, cutoff: float = _CUTOFF) -> str | None:
-    """Returns the known name that is most like a word, or None.
+    """Returns the only known name that begins with a word, or the one that is most like it, or None.
 
     Args:
       word: the word.
@@ -43,7 +44,9 @@ def find_near(word: str, known: Collection[str], *, cutoff: float = _CUTOFF) -> 
       cutoff: share of equal letters that a name needs.
     """
     names = {_key(name): name for name in known}
-    near = difflib.get_close_matches(_key(word), names, n=1, cutoff=cutoff)
+    key = _key(word)
+    begun = [name for name in names if name.startswith(key)] if len(key) >= _SHORTEST_ABBREVIATION else []
+    near = begun if len(begun) == 1 else difflib.get_close_matches(key, names, n=1, cutoff=cutoff)
     return names[near[0]] if near else None
 
 

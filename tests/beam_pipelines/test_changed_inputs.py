@@ -27,14 +27,14 @@ def between(monkeypatch) -> Callable[[Callable[[], None]], None]:
     """Has something done once, after the input is listed and before an image is read."""
 
     def set_hook(change: Callable[[], None]) -> None:
-        left, run = [change], build.run_build
+        left, run = [change], build._run
 
         def change_and_run(*arguments, **named):
             if left:
                 left.pop()()
             return run(*arguments, **named)
 
-        monkeypatch.setattr(build, "run_build", change_and_run)
+        monkeypatch.setattr(build, "_run", change_and_run)
 
     return set_hook
 

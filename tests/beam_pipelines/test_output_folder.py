@@ -126,13 +126,13 @@ def test_a_refused_request_leaves_the_output_as_it_was(tmp_path, convert, was_th
 def test_a_pipeline_that_a_runner_starts_again_after_it_has_published_publishes_the_same(
     finished, pets, tmp_path, build, snapshot, monkeypatch
 ):
-    run = build_module.run_build
+    run = build_module._run
 
     def run_twice(*arguments, **options):
         assert isinstance(run(*arguments, **options), build_module.Published)
         return run(*arguments, **options)
 
-    monkeypatch.setattr(build_module, "run_build", run_twice)
+    monkeypatch.setattr(build_module, "_run", run_twice)
     again = build(tmp_path / "out", f"--input={pets}", *FLAGS)
     different = ["manifest.json", "_SUCCESS"]
     assert snapshot(again, without=different) == snapshot(finished, without=different)

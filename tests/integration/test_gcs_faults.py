@@ -25,11 +25,11 @@ from beam_tfrecords.beam_pipelines.build import build
 from beam_tfrecords.beam_pipelines.commands import cli
 from beam_tfrecords import storage
 
-def change_and_run(*arguments, run=build.run_build, **named):
+def change_and_run(*arguments, run=build._run, **named):
     storage.write_bytes(sys.argv[1], open(sys.argv[2], "rb").read())
     return run(*arguments, **named)
 
-build.run_build = change_and_run
+build._run = change_and_run
 sys.exit(cli.main(["convert", *sys.argv[3:]]))
 """
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
@@ -41,26 +41,37 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing) -> None
         fault = next(itertools.chain(_find_odd(totals), _find_odd(measured)), None)
     if fault is None:
         return
-    code, found = fault
     where = f"`input={', '.join(spec.source.input)}`"
     suggestions = [Suggestion("the annotations as they are", {"trust_annotations": True})]
     if source.name != "tfrecord" and is_usable(Request(spec.source, spec.needs), {"layout": "image"}):
         suggestions.append(Suggestion("the images without annotations", {"layout": "image"}))
-    raise RequestError(f"{where}: {found}", suggestions, code=code)
+    raise RequestError(f"{where}: {fault.found}", suggestions, code=fault.code)
 
 
-def _find_lost(spec: BuildSpec, source: Source, listing: Listing) -> tuple[str, str] | None:
-    """Returns code and text of a refusal of annotations that belong to no image; None if most belong to one."""
+class _Fault(NamedTuple):
+    """A fault of annotations.
+
+    Attributes:
+      code: code of the refusal.
+      found: what was found, for the message.
+    """
+
+    code: str
+    found: str
+
+
+def _find_lost(spec: BuildSpec, source: Source, listing: Listing) -> _Fault | None:
+    """Describes annotations that belong to no image; returns None if most belong to one."""
     totals = listing.objects
     most = next((one for one in source.unmatched if 2 * one.count > one.total), None)
     if most is not None:
-        return "unmatched_annotations", most.note
+        return _Fault(code="unmatched_annotations", found=most.note)
     if totals.samples and not totals.annotated:
-        return "no_objects", f"none of {totals.samples:,} images has an object"
+        return _Fault(code="no_objects", found=f"none of {totals.samples:,} images has an object")
     # In this case, the classes of the objects become labels.
     by_labels = Content.OBJECTS in source.description.provides and spec.layout is not None and spec.layout.needs_label
     if by_labels and not totals.samples and not any(label is not None for label in listing.labels):
-        return "no_objects", f"none of {listing.total:,} images has an object"
+        return _Fault(code="no_objects", found=f"none of {listing.total:,} images has an object")
     return None
 
 
@@ -88,21 +99,21 @@ def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
     return totals
 
 
-def _find_odd(totals: ObjectTotals) -> Iterator[tuple[str, str]]:
-    """Yields code and text of refusals of boxes that most likely are neither in pixels nor in relative coordinates."""
+def _find_odd(totals: ObjectTotals) -> Iterator[_Fault]:
+    """Yields properties of most boxes that correct boxes, in pixels or in relative coordinates, do not have."""
     remedy = "change them, if the images are as they should be"
     if totals.in_pixels and totals.small == totals.in_pixels:
-        yield (
-            "boxes_not_in_pixels",
-            f"all of {totals.in_pixels:,} boxes end within 1.5 pixels of the corner of their image, as shares of its "
-            f"size do; expected pixels; {remedy}",
+        yield _Fault(
+            code="boxes_not_in_pixels",
+            found=f"all of {totals.in_pixels:,} boxes end within 1.5 pixels of the corner of their image, as shares of "
+            f"its size do; expected pixels; {remedy}",
         )
     all_are_corners = totals.placed >= _FEW and totals.as_corners == totals.placed
     if 2 * totals.beyond > totals.placed or (all_are_corners and _FEW * totals.beyond > totals.placed):
         as_if = ""
         if totals.as_corners == totals.placed:
             as_if = ", and none would if the numbers that are read as width and height were the right and lower side"
-        yield (
-            "boxes_beyond_image",
-            f"{totals.beyond:,} of {totals.placed:,} boxes reach beyond their image{as_if}; {remedy}",
+        yield _Fault(
+            code="boxes_beyond_image",
+            found=f"{totals.beyond:,} of {totals.placed:,} boxes reach beyond their image{as_if}; {remedy}",
         )
