@@ -163,6 +163,7 @@ def test_numbers_that_may_count_from_0_or_from_1_are_asked_about(write, form):
     assert found == [["cat", "dog", "cat", "cat"], ["dog", "emu", "dog", "dog"]]
 
 
+@pytest.mark.nightly
 @EACH
 def test_a_number_in_the_last_row_decides(write, form):
     labels = [*[1, 2] * 600, 0]

@@ -191,6 +191,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("encoding", [(), ("--image_encoding=keep",)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_comes_back(tmp_path, build, verify, layout, encoding):

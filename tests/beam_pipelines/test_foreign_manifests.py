@@ -147,6 +147,7 @@ def _try(made: Path, name: str, run, *, seed: int, most: int | None) -> int:
     return opened
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["manifest.json", "_SUCCESS", "changes.json"])
 def test_a_field_that_says_anything_ends_in_lines(made, run, name):
     assert _try(made, name, run, seed=30, most=10)

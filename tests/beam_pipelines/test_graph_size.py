@@ -43,6 +43,7 @@ def write_archives(folder: Path, count: int) -> list[str]:
 
 
 # A chunk file holds 10,000 samples, so 1,000 of them stand for 10 million.
+@pytest.mark.nightly
 @pytest.mark.parametrize(("write", "many"), [(write_table, 1000), (write_archives, 60)])
 def test_the_graph_does_not_grow_with_the_samples(
     tmp_path, build, graphs, monkeypatch, write: Callable[[Path, int], list[str]], many

@@ -133,6 +133,7 @@ def make_rejected(folder: Path) -> str:
     return str(folder / "table.csv")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("read", "convert", "reads", "stops"),
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import csv
 import gzip
-import html
 import io
 import json
 import re
@@ -635,4 +634,3 @@ def test_masks_are_drawn_in_the_picture_of_a_record_and_in_the_report(out, tmp_p
         min(np.abs(one - wanted).mean() for one in shown if one.shape == drawn.shape) for wanted in (drawn, stored)
     )
     assert nearest < 20 < plain  # they are JPEGs of low quality
-    assert "image, mask = batch['image'], batch['mask']" in html.unescape(page)

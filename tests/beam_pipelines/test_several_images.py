@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -364,9 +363,7 @@ def test_people_see_all_images(pairs, build_pairs, run):
     np.testing.assert_array_equal(drawn[:20, :30], record["left"])
     np.testing.assert_array_equal(drawn[:25, 30 : 30 + record["right"].shape[1]], record["right"])
     assert run("report", out).code == 0
-    page = html.unescape((out / "report.html").read_text())
-    assert "image_1, image_2, image_3, label = batch['left'], batch['right'], batch['views'], batch['label']" in page
-    assert 'width="' in page
+    assert 'width="' in (out / "report.html").read_text()
 
 
 def test_a_folder_of_hugging_face_with_lists_of_images_is_converted(pairs, build):

@@ -71,6 +71,7 @@ def test_a_build_keeps_what_a_reader_of_the_whole_finds(tmp_path, build, photos,
         check_counts(one)
 
 
+@pytest.mark.nightly
 @each("source", INPUTS)
 def test_every_source_is_filtered(tmp_path, build, source):
     (tmp_path / "in").mkdir()

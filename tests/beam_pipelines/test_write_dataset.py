@@ -134,6 +134,7 @@ CASES: dict[str, tuple[Callable[[], Iterator[Sample]], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_a_collection_becomes_the_dataset_of_a_build(name, tmp_path):
     samples, settings = CASES[name]
@@ -173,6 +174,7 @@ FORMS: dict[str, Callable[[], Iterator[Any]]] = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_elements_of_other_types_become_samples(form, tmp_path):
     write(list(photo_samples()), tmp_path / "samples", name="data", image_size=16)

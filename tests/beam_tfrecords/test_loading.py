@@ -56,6 +56,7 @@ def test_a_seed_gives_the_same_shuffle_every_time(dataset):
     assert names(load(dataset, "train", **options)) == names(load(dataset, "train", **options))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", range(200))
 def test_a_checkpoint_of_an_iterator_goes_on_with_the_same_batches(dataset, tmp_path, monkeypatch, number):
     chance = random.Random(number)

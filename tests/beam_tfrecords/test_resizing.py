@@ -115,6 +115,7 @@ def test_a_reader_gives_what_a_build_would_have_stored(tmp_path, source, stored,
         check_objects(ours, expected[name])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", MODES)
 def test_tensorflow_gives_what_numpy_gives(stored, mode):
     for size in ((20, 50), 66):

@@ -108,6 +108,7 @@ def random_expression(chance: random.Random) -> str:
     return "+".join(term + chance.choice(["", f"[{bound()}:{bound()}]"]) for term in terms)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(30))
 def test_load_and_records_read_the_same(dataset, seed):
     expression = random_expression(random.Random(seed))
