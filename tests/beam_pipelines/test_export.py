@@ -43,6 +43,7 @@ def test_every_layout_is_exported(tmp_path, build, check, layout):
     check(build(tmp_path / "first", *write(tmp_path), *flags, "--name=x", "--max_failures=0.5"))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("encoding", ["jpeg", "png", "webp", "raw", "keep"])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_is_exported(tmp_path, build, check, form, encoding):
