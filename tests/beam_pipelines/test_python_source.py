@@ -110,7 +110,7 @@ def test_a_pipeline_gives_the_bytes_of_a_function(tmp_path, build_of):
 
 
 @pytest.mark.local_runner
-def test_an_empty_pipeline_and_one_of_something_else_are_said(build_of):
+def test_an_empty_pipeline_and_one_of_something_else_are_said(build_of, tmp_path):
     with refuses("no_samples", "input"):
         build_of(lambda root: root | beam.Create([]))
     with pytest.raises(BuildError, match=r"gave int where a beam_tfrecords\.Sample is expected"):
@@ -118,7 +118,7 @@ def test_an_empty_pipeline_and_one_of_something_else_are_said(build_of):
     with pytest.raises(BuildError, match="returned list; expected a collection of samples, or the parts"):
         build_of(lambda part: [Sample("a", image=b"")])
     with refuses("pipeline_input", "dry_run", "input", "limit"):
-        plan(input=lambda root: root | beam.Create([1]), output="out")
+        plan(input=lambda root: root | beam.Create([1]), output=str(tmp_path / "out"))
 
 
 def test_the_module_and_function_of_the_command_line(tmp_path, monkeypatch, run):
