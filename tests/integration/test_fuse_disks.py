@@ -45,7 +45,7 @@ class Disk:
         self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         while not os.path.ismount(self.path):
             if self._process.poll() is not None:
-                pytest.skip("needs a disk that can be mounted:  mfusepy, libfuse and root")
+                pytest.skip("needs a disk that can be mounted: mfusepy, libfuse and root")
             time.sleep(0.01)
 
     def disconnect(self) -> None:
