@@ -168,6 +168,7 @@ _MANIFEST = fields(
         "shards": listed(fields(_SHARD)),
         "array_size": optional(listed(count)),
         "heads": mapped(listed(text)),
+        "unwritten_classes": listed(text),
     },
 )
 

@@ -218,14 +218,6 @@ def test_what_is_excluded_does_not_count(make, tmp_path):
     assert records == {"train": {"cat": 1, "dog": 1}, "test": {"cat": 1, "dog": 1}}
 
 
-def test_a_class_that_is_missing_from_a_split_is_noted(make, tmp_path):
-    root = make(Layout("a class missing", "train/{cat,dog,cow}/{1..2}.jpg test/cat/3.jpg"))
-    _, notes = read([f"--input={root}", "--output=out"], tmp_path / "listing")
-    assert notes == ["split test has no sample of 2 of 3 classes: cow, dog"]
-    _, notes = read([f"--input={root}", "--output=out", "--class_names=cat,cow,dog,elk"], tmp_path / "listing")
-    assert notes == ["split test has no sample of 2 of 3 classes: cow, dog"]
-
-
 def test_a_list_of_boxes_beside_class_folders_is_named(make, tmp_path):
     boxes = "0--Parade/1.jpg\n1\n1 1 3 3\n1--Hands/3.jpg\n1\n2 2 3 3\n"
     root = make(Layout("scenes", "images/{0--Parade,1--Hands}/{1..3}.jpg", tables={"boxes.txt": boxes}))

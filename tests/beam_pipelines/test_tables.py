@@ -138,14 +138,14 @@ def test_one_of_several_columns_of_zeros_and_ones_as_the_label_is_noted(photos, 
     assert open_dataset(tmp_path / "each").class_names == ("healthy", "rust")
 
 
-def test_a_class_without_a_one_is_noted_and_one_that_a_split_lacks_too(tmp_path, photos, convert):
+def test_a_class_without_a_one_is_noted_and_one_that_a_split_lacks_is_a_warning(tmp_path, photos, convert):
     paths = sorted(photos.glob("*/*"))[:2]
     rows = [f"{path},{cells}" for path, cells in zip(paths, ("1,0,0,train", "0,1,0,test"), strict=True)]
     (tmp_path / "table.csv").write_text("\n".join(["image,healthy,rust,scab,split", *rows]))
     flags = [f"--input={tmp_path / 'table.csv'}", "--label_columns=healthy,rust,scab", "--allow_outside_root"]
     ran = convert(*flags, f"--output={tmp_path / 'out'}", "--dry_run")
     assert "note: no row has a one in column 'scab'" in ran.out
-    assert "note: split test has no sample of 1 of 2 classes: healthy" in ran.out
+    assert "warning: split test has no record of 1 of 2 classes: healthy" in ran.out
     assert "classes of test: rust 1" in ran.out
 
 

@@ -32,7 +32,9 @@ from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.messages.notes import describe_request
 from beam_tfrecords.beam_pipelines.messages.summary import (
     describe_classes,
+    describe_missing,
     describe_reasons,
+    describe_shares,
     describe_skipped,
     format_bytes,
     format_table,
@@ -187,6 +189,10 @@ def _make_plan(spec: BuildSpec) -> Plan:
     failed = failures.counts.total()
     # Some conditions need the converted image.
     most = "at most " if spec.where else ""
+    request = spec.to_json()
+    missing = describe_missing(
+        {"splits": {split: {"classes": found} for split, found in classes.items()}, "spec": request}
+    )
     publishes = failed < listing.total and failed <= spec.max_failures * listing.total
     estimates = _estimate_splits(spec, listing)
     notes = (*source.notes, *describe_request(spec), *describe_moved_classes(spec, class_names.names, heads))
@@ -194,6 +200,8 @@ def _make_plan(spec: BuildSpec) -> Plan:
         *_describe_splits(estimates),
         *describe_classes(classes),
         *(line for name in heads for line in describe_classes({"": of_heads[name]}, head=name)),
+        *(f"warning: {line}" for line in missing),
+        *describe_shares({split: count for split, count in listing.samples.items() if split}, request),
         *describe_reasons(failures.counts, failures.examples),
         *([] if publishes else [f"nothing would be published: --max_failures={spec.max_failures:g} allows fewer"]),
         *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in sorted(skipped.counts.items())}),

@@ -51,6 +51,7 @@ class ResolvedBuild:
       block_plan: slice of the workers that convert blocks. The name of its folder depends on everything that determines
         the blocks.
       search: slice of the duplicate search.
+      listed_classes: classes that listed samples have.
       metadata: description of the request for the manifest.
       previous: the previous datasets.
       nothing_reused_because: why no record of a previous dataset can be reused; "" if some can.
@@ -61,6 +62,7 @@ class ResolvedBuild:
     blocks: Mapping[str, int]
     block_plan: BlockPlan
     search: DuplicateSearch
+    listed_classes: frozenset[str]
     metadata: Mapping[str, Any]
     previous: Previous
     nothing_reused_because: str
@@ -157,6 +159,7 @@ def resolve_build(
             compression=spec.compression,
             policies=policies,
         ),
+        listed_classes=frozenset(name for name, count in class_names.count(listing.labels).items() if count),
         metadata=metadata,
         previous=previous,
         nothing_reused_because=nothing_reused_because,
@@ -180,6 +183,7 @@ def plan_publication(build: ResolvedBuild, *, version: str | None, fence: Fence,
         layout=search.layout,
         image=spec.image,
         class_names=search.class_names,
+        listed_classes=build.listed_classes,
         listed=search.listed,
         max_failures=spec.max_failures,
         duplicates=spec.duplicates,

@@ -22,6 +22,7 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import (
     WRONG_REQUEST,
 )
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
+from beam_tfrecords.beam_pipelines.messages.summary import find_missing
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, LimitError, OutputLockedError, RequestError, describe_exception
 from beam_tfrecords.escaping import json_file
@@ -182,6 +183,7 @@ class RunSummary:
             "damaged_containers": self.manifest.get("damaged_containers"),
             **{name: find_metric(self.manifest, name) for name in SUMMARIZED},
             "splits": self.manifest.get("splits"),
+            "missing_classes": [found._asdict() for found in find_missing(self.manifest)],
             "object_store": dict(sorted(self.request_metrics.items())),
             **self.more,
         }

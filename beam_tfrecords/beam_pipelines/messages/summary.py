@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
@@ -32,6 +32,24 @@ LINES = {
     "objects": "objects: {}",
 }
 _MOST_CLASSES = 10
+# Difference between the asked and the actual share of a split that the summary mentions.
+_LEAST_DIFFERENCE = 0.01
+
+
+class MissingClasses(NamedTuple):
+    """Classes of the input that a split with labels lacks.
+
+    Attributes:
+      split: the split; "" if no split has them.
+      head: feature of the layout with these classes; "" for the label.
+      classes: the missing classes, sorted.
+      of: number of all classes that have samples.
+    """
+
+    split: str
+    head: str
+    classes: Sequence[str]
+    of: int
 
 
 def format_bytes(size: float) -> str:
@@ -103,6 +121,8 @@ def summarize(
     for head in manifest.get("heads", {}):
         of_head = {split: entry.get("heads", {}).get(head, {}) for split, entry in manifest["splits"].items()}
         lines += describe_classes(of_head, head=head)
+    lines += [f"warning: {line}" for line in describe_missing(manifest)]
+    lines += describe_shares({split: entry["listed"] for split, entry in manifest["splits"].items()}, manifest["spec"])
     duplicates, near = manifest["duplicates"], manifest.get("near_duplicates", {})
     lines += describe_duplicates(duplicates, dropped=manifest["dropped_duplicates"])
     lines += describe_near_duplicates(near)
@@ -172,6 +192,63 @@ def describe_classes(splits: Mapping[str, Mapping[str, int]], *, head: str = "")
         what = f"{named} {'in' if head else 'of'} {split}" if len(splits) > 1 else named
         lines += [f"{what}: {', '.join([*shown, *more])}"] if classes else []
     return lines
+
+
+def find_missing(manifest: Mapping[str, Any]) -> list[MissingClasses]:
+    """Returns the classes that splits of a manifest, or of a plan, lack; none if the request limits the samples."""
+    splits = manifest.get("splits", {})
+    if not splits or manifest["spec"].get("limit") is not None:
+        return []
+    found = []
+    for head in ("", *manifest.get("heads", {})):
+        counts = {
+            split: entry.get("heads", {}).get(head, {}) if head else entry["classes"] for split, entry in splits.items()
+        }
+        unwritten = [] if head else manifest.get("unwritten_classes", [])
+        written = set().union(*counts.values())
+        lacking = {
+            "": unwritten,
+            **{split: written - of_split.keys() for split, of_split in counts.items() if of_split},
+        }
+        of = len(written) + len(unwritten)
+        found += [MissingClasses(split, head, sorted(names), of) for split, names in lacking.items() if names]
+    return found
+
+
+def describe_missing(manifest: Mapping[str, Any]) -> list[str]:
+    """Returns a line for each group of classes that splits of a manifest, or of a plan, lack."""
+    can_stratify = _fractions(manifest["spec"]) and not manifest["spec"].get("stratify")
+    lines = []
+    for split, head, names, of in find_missing(manifest):
+        shown = ", ".join([*names[:_MOST_CLASSES], *(["…"] if len(names) > _MOST_CLASSES else [])])
+        where = f"split {split} has no record" if split else "no split has a record"
+        remedy = "; `stratify` gives each split its share" if split and can_stratify else ""
+        what = f"classes of {head}" if head else "classes"
+        lines.append(show_flags(f"{where} of {len(names):,} of {of:,} {what}: {shown}{remedy}"))
+    return lines
+
+
+def describe_shares(samples: Mapping[str, int], spec: Mapping[str, Any]) -> list[str]:
+    """Returns a line with the actual shares of the splits if they differ from the fractions of the request.
+
+    Args:
+      samples: split -> number of listed samples.
+      spec: the request, as in a manifest.
+    """
+    asked, total = _fractions(spec), sum(samples.values())
+    shares = {split: samples.get(split, 0) / max(1, total) for split in asked}
+    if not total or all(abs(shares[split] - share) < _LEAST_DIFFERENCE for split, share in asked.items()):
+        return []
+    actual = ", ".join(f"{split} {share:.1%}" for split, share in shares.items())
+    return [f"shares: {actual} of {counted(total, 'sample')}"]
+
+
+def _fractions(spec: Mapping[str, Any]) -> Mapping[str, float]:
+    """Returns the fractions of the splits in a request, as in a manifest; none if it has another rule."""
+    splits = spec.get("splits")
+    if not isinstance(splits, Mapping) or not all(isinstance(share, (int, float)) for share in splits.values()):
+        return {}
+    return splits
 
 
 def describe_skipped(skipped: Mapping[str, tuple[int, Sequence[str]]]) -> list[str]:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
-from beam_tfrecords.beam_pipelines.messages.summary import describe_changes, format_bytes
+from beam_tfrecords.beam_pipelines.messages.summary import describe_changes, describe_missing, format_bytes
 from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_images
 from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
@@ -105,6 +105,7 @@ def render_report(
     return _report_template().render(
         manifest=manifest,
         figures=_figures(dataset, sections=sections),
+        missing=describe_missing(manifest),
         notes=[show_flags(note) for note in manifest.get("notes", [])],
         gallery=_gallery(samples),
         extremes=_extremes(reader, scan),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +23,7 @@ def manifest_json(
     name: str,
     listed: Mapping[str, int],
     class_names: Sequence[str],
+    listed_classes: Collection[str],
     layout: Layout,
     metadata: Mapping[str, Any],
     stats: Stats,
@@ -37,6 +38,7 @@ def manifest_json(
       name: name of the dataset.
       listed: split -> number of listed samples; "" counts samples without a valid split.
       class_names: classes in index order.
+      listed_classes: classes that listed samples have.
       layout: the layout, with the classes of its heads.
       metadata: values known before the build: spec, versions, input fingerprint, skipped files.
       stats: the counts of the build.
@@ -54,6 +56,12 @@ def manifest_json(
         for split, samples in sorted(listed.items())
         if split
     }
+    # A filter may leave classes out on purpose.
+    unwritten = (
+        []
+        if stats.total("filtered")
+        else sorted({*listed_classes}.difference(*(entry["classes"] for entry in splits.values())))
+    )
     return {
         **MANIFEST_FORMAT,
         "name": name,
@@ -61,6 +69,7 @@ def manifest_json(
         **{name: metric.read(stats) for name, metric in BUILD_METRICS.items() if metric.of_build},
         "class_names": list(class_names),
         **describe_heads(layout),
+        **({"unwritten_classes": unwritten} if unwritten else {}),
         "splits": splits,
         **({"shards": [shard.to_json() for shard in shards]} if lists_shards(len(shards)) else {}),
         "files": files,

@@ -45,6 +45,7 @@ class Publication:
       layout: features of an example.
       image: how images were converted.
       class_names: classes in index order.
+      listed_classes: classes that listed samples have.
       listed: split -> number of listed samples; "" counts samples without a valid split.
       max_failures: share of the samples that may fail.
       duplicates: what to do with images that have the same bytes.
@@ -62,6 +63,7 @@ class Publication:
     layout: Layout
     image: ImageSpec
     class_names: tuple[str, ...]
+    listed_classes: frozenset[str]
     listed: Mapping[str, int]
     max_failures: float
     duplicates: Duplicates
@@ -158,6 +160,7 @@ class Publication:
             name=self.name,
             listed=self.listed,
             class_names=self.class_names,
+            listed_classes=self.listed_classes,
             layout=self.layout,
             metadata=self.metadata,
             stats=stats,

@@ -224,7 +224,6 @@ def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names:
             + (f"; use `classes={','.join(known)}` to leave them out" if fits else ""),
             code="unknown_class",
         )
-    source.notes += _describe_missing_classes(spec, listing, class_names)
     return _check_names(class_names, spec, listing)
 
 
@@ -234,7 +233,6 @@ def _number_classes(
     """Returns classes that the request does not name, with their indices; adds notes."""
     numbered = keep_indices(kept, found, spec.order_of_classes)
     source.notes += describe_order(found.names, numbered.names)
-    source.notes += _describe_missing_classes(spec, listing, numbered)
     return _check_names(numbered, spec, listing)
 
 
@@ -276,21 +274,3 @@ def _describe_one_hot(spec: BuildSpec, source: Source, listing: Listing) -> Iter
             f"columns {', '.join(columns)} have zeros and ones, and {column!r} alone is the label; if each is a class, "
             f"use `label_columns={','.join(columns)}`"
         )
-
-
-def _describe_missing_classes(spec: BuildSpec, listing: Listing, class_names: ClassNames) -> Iterator[str]:
-    """Yields notes on splits that lack classes of other splits."""
-    if spec.limit is not None:
-        return
-    found = {
-        split: {index for label in labels if (index := class_names.find(label)) is not None}
-        for split, labels in listing.split_labels.items()
-        if split
-    }
-    everywhere = set[int]().union(*found.values())
-    for split, indices in sorted(found.items()):
-        missing = [class_names.names[index] for index in sorted(everywhere - indices)]
-        if missing:
-            shown = ", ".join(missing[:_MOST_CLASSES]) + (", …" if len(missing) > _MOST_CLASSES else "")
-            remedy = "; `stratify` gives each split its share" if spec.splits.fractions and not spec.stratify else ""
-            yield f"split {split} has no sample of {len(missing):,} of {len(everywhere):,} classes: {shown}{remedy}"
