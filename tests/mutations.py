@@ -52,6 +52,15 @@ AREAS = {
         [],
         ["cases/test_cases.py", "properties/test_annotations.py"],
     ),
+    "archives": Area(
+        [
+            "transforms/sources/archives/*.py",
+            "transforms/refs/zip_member.py",
+            "transforms/sources/detect/document_formats.py",
+        ],
+        [f"transforms/sources/archives/test_{name}.py" for name in ("annotations", "tar", "webdataset")],
+        ["cases/test_cases.py", *(f"core/test_{name}.py" for name in ("tar_bombs", "tar_reader", "zip_reader"))],
+    ),
 }
 
 TURNED = {

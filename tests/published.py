@@ -64,7 +64,8 @@ class Published:
 def read_published(path: str | os.PathLike[str]) -> Published:
     """Reads a dataset, and checks that nothing is lost.
 
-    The numbers of its manifest are those of its files; listed = written + failed + filtered + dropped + merged.
+    The numbers of its manifest are those of its files; what is listed is written, failed, filtered, dropped, merged or
+    replaced.
     """
     folder = Path(path)
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -82,7 +83,8 @@ def read_published(path: str | os.PathLike[str]) -> Published:
             records.append(Record(shard["split"], key, values))
         assert shard["records"] == len(keys)
     failures = read_failures(folder)
-    ends = [manifest[name] for name in ("records", "failures", "filtered", "dropped_duplicates", "merged_rows")]
+    names = ("records", "failures", "filtered", "dropped_duplicates", "merged_rows", "replaced_members")
+    ends = [manifest[name] for name in names]
     assert manifest["listed"] == sum(ends)
     assert ends[:2] == [len(records), len(failures)]
     return Published(records, failures, manifest, shards)

@@ -7,6 +7,9 @@ the base, with its own changes:
     files: file -> text, or a value that is written as JSON, YAML or XML by the file's extension; null removes a file.
     edit: file -> changes; `annotations/0/bbox: VALUE` in a value (`+` appends), `old: new` in a text.
     drop: file -> such paths, which are removed.
+    archives: archive -> its members in order, as `tests.archive_files.write_archive` takes them; null removes one.
+    pack: archive -> folder whose files become its members; only the archive is written.
+    damage: file -> what is done to its bytes: see `tests.archive_files.damaged`.
     settings: those of `build`, with paths relative to the tree; null removes a setting.
     gives: what happens, which `pytest tests/cases --update-cases` writes: of a published dataset only the difference
       from the case that this one changes; null stands for what is gone.
@@ -18,6 +21,8 @@ import copy
 import dataclasses
 import functools
 import json
+import re
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +30,7 @@ from xml.sax.saxutils import escape
 
 import yaml
 
+from tests.archive_files import FILLED, KINDS, damaged, pack_folder, write_archive
 from tests.pictures import picture
 
 FOLDER = Path(__file__).parent
@@ -41,6 +47,9 @@ class Case:
       of: name of the case that it changes; "" for the base.
       files: file -> its picture's description, text or value.
       images: those of them that are pictures.
+      archives: archive -> its members.
+      pack: archive -> folder of its members.
+      damage: file -> what is done to its bytes.
       settings: of the request.
       gives: what the file says that happens; None in a new case.
     """
@@ -50,6 +59,9 @@ class Case:
     of: str
     files: Tree
     images: frozenset[str]
+    archives: Tree
+    pack: Mapping[str, str]
+    damage: Mapping[str, str]
     settings: Tree
     gives: Any
 
@@ -62,6 +74,14 @@ class Case:
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(picture(value, name) if name in self.images else _content(name, value))
+        for name, members in self.archives.items():
+            write_archive(root / name, {member: _member(member, value) for member, value in members.items()})
+        for name, folder in self.pack.items():
+            pack_folder(root / folder, root / name)
+        for folder in {*self.pack.values()}:
+            shutil.rmtree(root / folder)
+        for name, how in self.damage.items():
+            (root / name).write_bytes(damaged((root / name).read_bytes(), how))
 
 
 def read_cases() -> list[Case]:
@@ -81,7 +101,9 @@ def read_area(area: str) -> dict[str, Case]:
 
 # Characters of a collection that is written in one line.
 _SHORT = 100
-_EMPTY = Case("", "", "", {}, frozenset(), {}, None)
+_EMPTY = Case("", "", "", {}, frozenset(), {}, {}, {}, {}, None)
+# Members of these names are pictures; a mapping stands for a member that is no file, or has other bytes.
+_PICTURE = re.compile(r"\.(?:png|jpe?g)\+*$", re.IGNORECASE)
 
 
 class _Loader(yaml.CSafeLoader):
@@ -94,7 +116,7 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _change(base: Case, area: str, name: str, stated: Tree) -> Case:
-    known = {"images", "files", "edit", "drop", "settings", "gives"}
+    known = {"images", "files", "edit", "drop", "archives", "pack", "damage", "settings", "gives"}
     assert stated.keys() <= known, f"{name}: {stated.keys() - known}"
     images, others = stated.get("images", {}), stated.get("files", {})
     files = {name: value for name, value in {**base.files, **images, **others}.items() if value is not None}
@@ -106,10 +128,30 @@ def _change(base: Case, area: str, name: str, stated: Tree) -> Case:
             files[path] = copy.deepcopy(files[path])
             *above, last = map(_index, place.split("/"))
             del functools.reduce(lambda value, key: value[key], above, files[path])[last]
-    settings = {**base.settings, **stated.get("settings", {})}
-    settings = {name: value for name, value in settings.items() if value is not None}
+    pack, damage, settings = (
+        _merged(above, stated.get(key, {}))
+        for key, above in (("pack", base.pack), ("damage", base.damage), ("settings", base.settings))
+    )
+    packed = stated.get("archives", {})
+    members = {name: _merged(base.archives.get(name, {}), some) for name, some in packed.items() if some is not None}
+    archives = _merged(base.archives, {**packed, **members})
     pictures = (base.images | images.keys()) - others.keys()
-    return Case(area, name, base.name, files, frozenset(pictures), settings, stated.get("gives"))
+    return Case(
+        area, name, base.name, files, frozenset(pictures), archives, pack, damage, settings, stated.get("gives")
+    )
+
+
+def _merged(above: Mapping[str, Any], stated: Mapping[str, Any]) -> Tree:
+    return {name: value for name, value in {**above, **stated}.items() if value is not None}
+
+
+def _member(name: str, value: Any) -> Any:
+    """Returns the bytes of a member of an archive, or the mapping that describes another member."""
+    if isinstance(value, dict) and len(value) == 1 and value.keys() <= KINDS:
+        return {kind: _member(name, inner) if kind in FILLED else inner for kind, inner in value.items()}
+    if isinstance(value, str) and _PICTURE.search(name):
+        return picture(value, name.rstrip("+"))
+    return _content(name.rstrip("+"), value)
 
 
 def _edited(content: Any, place: str, value: Any) -> Any:

@@ -48,7 +48,8 @@ class Outcome:
                 raise
             return self._refusal(settings, error)
         except BuildError as error:
-            return {"fails": self._shown(str(error)), "failures": self._failures(read_failures(output))}
+            failures = self._failures(read_failures(output)) if (output / "failures.jsonl").exists() else {}
+            return {"fails": self._shown(str(error)), **({"failures": failures} if failures else {})}
         return difference(self._published(read_published(dataset.path)), self._above)
 
     def _refusal(self, settings: Mapping[str, Any], error: RequestError) -> dict[str, Any]:
@@ -63,7 +64,7 @@ class Outcome:
     def _published(self, published: Published) -> dict[str, Any]:
         manifest, records = published.manifest, sorted(published.records, key=lambda one: (one.split, one.key))
         counts = {name: count for name, count in manifest["objects"].items() if name != "written"}
-        names = ("filtered", "dropped_duplicates", "merged_rows", "damaged_containers")
+        names = ("filtered", "dropped_duplicates", "merged_rows", "replaced_members", "damaged_containers")
         counts |= {name: manifest[name] for name in names if manifest[name]}
         gives = {
             "classes": ", ".join(manifest["class_names"]),
