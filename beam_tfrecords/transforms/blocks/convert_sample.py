@@ -20,12 +20,12 @@ from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, move_vectors, place_objects
 from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
 from beam_tfrecords.transforms.hashing import content_hash
-from beam_tfrecords.transforms.images.convert_array import convert_array, join_bands
+from beam_tfrecords.transforms.images.convert_array import join_bands
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask, store_drawn
-from beam_tfrecords.transforms.images.outlines import find_outlines
+from beam_tfrecords.transforms.images.object_masks import find_outlines
 from beam_tfrecords.transforms.labels import BACKGROUND, ClassNames, class_label
 from beam_tfrecords.transforms.mapping.class_masks import merge_masks
 from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, spec_for
@@ -149,10 +149,10 @@ class ConvertSample:
         self._resolve_labels(ref.label)
         object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
         # The index describes the first image.
-        converted, convert = {}, convert_array if self.image.array_type else convert_image
+        converted = {}
         for name in self._choose(names):
             try:
-                converted[name] = convert(images[name], spec_for(images[name], self.image))
+                converted[name] = convert_image(images[name], spec_for(images[name], self.image))
             except SampleError as error:
                 raise ref.attribute_error(error, name) from error
         image = converted[names[0]] if names else None

@@ -10,8 +10,7 @@ import numpy as np
 
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, NAMED_IMAGE, Layout
 from beam_tfrecords.examples.serialize import read_fields
-from beam_tfrecords.transforms.images.converted_image import ConvertedImage
-from beam_tfrecords.transforms.images.encode import COLORSPACES
+from beam_tfrecords.transforms.images.converted_image import describe_raw
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.keep import read_header
 from beam_tfrecords.transforms.images.raw_pixels import as_file
@@ -91,16 +90,7 @@ class StoredRecord:
     def _describe(self, data: bytes, spec: ImageSpec) -> Mapping[str, Any]:
         """Returns the fields that describe a stored image, such as its height and format."""
         if self.place.raw_type:
-            height, width, channels = self._shape(data)
-            return ConvertedImage(
-                data,
-                "raw",
-                height,
-                width,
-                channels,
-                COLORSPACES.get(channels, ""),
-                dtype=np.dtype(self.place.raw_type).name,
-            ).fields
+            return describe_raw(data, self._shape(data), np.dtype(self.place.raw_type)).fields
         return read_header(data, spec).fields
 
     def _shape(self, data: bytes) -> tuple[int, int, int]:

@@ -6,6 +6,7 @@ import functools
 import io
 from typing import Any
 
+import cv2
 import numpy as np
 from PIL import Image, ImageCms
 
@@ -18,6 +19,13 @@ _ALPHA_MODES = ("LA", "PA", "RGBA")
 # Modes in which one value, or palette entries, can mean transparency.
 _KEYED_MODES = (*_GREY_MODES, "P", "RGB")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+# (channels of an array, wanted channels) -> OpenCV's conversion, which adds opaque pixels.
+_ARRAY_CHANNELS = {
+    (1, 3): cv2.COLOR_GRAY2RGB,
+    (1, 4): cv2.COLOR_GRAY2RGBA,
+    (3, 1): cv2.COLOR_RGB2GRAY,
+    (3, 4): cv2.COLOR_RGB2RGBA,
+}
 # A profile counts as sRGB if it changes no color by more than this many of 255 levels.
 _SRGB_TOLERANCE = 2
 _LARGEST_CACHED_PROFILE = 1 << 20
@@ -72,6 +80,21 @@ def to_channels(image: Image.Image, channels: int) -> Image.Image:
         image = canvas
     mode = _MODES[channels]
     return image if image.mode == mode else image.convert(mode)
+
+
+def array_channels(pixels: np.ndarray, channels: int | None) -> np.ndarray:
+    """Gives an image as an array 1, 3 or 4 channels; None keeps all. Blends removed transparency with white.
+
+    Args:
+      pixels: [H, W], [H, W, 3] or [H, W, 4] uint8 or uint16.
+    """
+    has = pixels.shape[2] if pixels.ndim == 3 else 1
+    if has == 4 and channels in (1, 3):
+        white = np.iinfo(pixels.dtype).max
+        alpha = pixels[..., 3:].astype(np.uint32)
+        blended = pixels[..., :3] * alpha + white * (white - alpha)
+        pixels, has = ((blended + white // 2) // white).astype(pixels.dtype), 3
+    return pixels if channels in (None, has) else cv2.cvtColor(pixels, _ARRAY_CHANNELS[has, channels])
 
 
 def largest_value(image: Image.Image) -> int:

@@ -1,29 +1,17 @@
-"""Converts the bytes of an image file to the image that is stored."""
+"""Converts the bytes of an image file to the image that is stored, or to pixels for users' functions."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from PIL import Image
+import numpy as np
 
-from beam_tfrecords.transforms.images.bit_depth import is_16_bit
-from beam_tfrecords.transforms.images.color import largest_value, stored_channels
-from beam_tfrecords.transforms.images.convert_pixels import convert_pixels
-from beam_tfrecords.transforms.images.converted_image import ConvertedImage
-from beam_tfrecords.transforms.images.decode import load_pixels, open_image
-from beam_tfrecords.transforms.images.decode_errors import raise_pillow_limit
-from beam_tfrecords.transforms.images.encode import encode
-from beam_tfrecords.transforms.images.fast_jpeg import convert_plain_jpeg
-from beam_tfrecords.transforms.images.image_spec import (
-    Codec,
-    ImageEncoding,
-    ImageSpec,
-)
-from beam_tfrecords.transforms.images.jpeg_header import JPEG_START
-from beam_tfrecords.transforms.images.keep import keep_file
-from beam_tfrecords.transforms.images.plain_png import parse_plain_png
-from beam_tfrecords.transforms.images.quality import measure_image
-from beam_tfrecords.transforms.images.sixteen_bit import convert_16_bit
+from beam_tfrecords.transforms.images import formats
+from beam_tfrecords.transforms.images.convert_array import convert_array
+from beam_tfrecords.transforms.images.convert_pixels import Upright, decode_upright, place_pixels
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage, encode
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.keep import is_of_kept_kind, keep_file
 
 
 def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
@@ -34,44 +22,27 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
       OSError: a service fault.
       MemoryError: memory ran out.
     """
-    if spec.image_encoding is ImageEncoding.KEEP:
-        return _keep(data, spec)
-    if spec.bit_depth == 16:
-        return convert_16_bit(data, spec)
-    if spec.codec is Codec.FAST and data.startswith(JPEG_START):
-        converted = convert_plain_jpeg(data, spec)
-        if converted is not None:
-            return converted
-    name, image = _load(data, spec)
-    channels = spec.channels or stored_channels(image)
-    if spec.image_encoding is ImageEncoding.JPEG:
-        channels = min(channels, 3)
-    pixels, geometry = convert_pixels(image, spec, channels=channels, file_size=len(data))
-    return encode(
-        pixels,
-        spec.image_encoding,
-        jpeg_quality=spec.jpeg_quality,
-        geometry=geometry,
-        stored_maximum=largest_value(pixels) if is_16_bit(data, name, image) else None,
-        quality=measure_image(pixels),
-    )
-
-
-def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
+    if spec.array_type is not None:
+        return convert_array(data, spec)
+    if spec.image_encoding is not ImageEncoding.KEEP:
+        return encode(place_pixels(data, spec), spec)
     kept = keep_file(data, spec)
     if isinstance(kept, ConvertedImage):
         return kept
-    converted = convert_image(data, kept.spec)
-    is_replaced = kept.is_other_kind and converted.format != kept.format
-    return dataclasses.replace(converted, replaced_format=kept.format if is_replaced else None)
+    converted, name = convert_image(data, kept), formats.sniff(data)
+    is_replaced = converted.format != name and not is_of_kept_kind(data, name)
+    return dataclasses.replace(converted, replaced_format=name if is_replaced else None)
 
 
-def _load(data: bytes, spec: ImageSpec) -> tuple[str, Image.Image]:
-    """Decodes a file; returns the name of its format and its pixels."""
-    raise_pillow_limit(spec.max_pixels)
-    png = parse_plain_png(data, spec)
-    image = png.load(spec) if png else None
-    if image is not None:
-        return "png", image
-    name, opened = open_image(data, spec)
-    return name, load_pixels(data, name, opened, spec)
+def decode_pixels(data: bytes, spec: ImageSpec) -> Upright:
+    """Reads a file upright and in its own size: as an array if the request stores arrays, else as `decode_upright`.
+
+    Raises:
+      SampleError: as `convert_image`.
+    """
+    if spec.array_type is None:
+        return decode_upright(data, spec)
+    made = convert_array(data, dataclasses.replace(spec, image_size=None, resize_mode=ResizeMode.SHORTER))
+    assert made.geometry is not None
+    pixels = np.frombuffer(made.data, made.dtype).reshape(made.height, made.width, made.channels)
+    return Upright(pixels, made.geometry)

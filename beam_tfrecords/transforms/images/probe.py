@@ -18,14 +18,11 @@ import simplejpeg
 from PIL import Image
 
 from beam_tfrecords.transforms.images import PROBED_STEPS
-from beam_tfrecords.transforms.images.fast_resize import fast_resize_array, resize_wide_array
-from beam_tfrecords.transforms.images.image_spec import Resample
 from beam_tfrecords.transforms.images.object_masks import encode_mask
 from beam_tfrecords.transforms.images.quality import Quality, measure_array
-from beam_tfrecords.transforms.images.resize import FILTERS
+from beam_tfrecords.transforms.images.resize import FILTERED, FILTERS, resize_array
 
 _HEIGHT, _WIDTH = 67, 83
-_FILTERED = (Resample.BICUBIC, Resample.BILINEAR, Resample.LANCZOS)
 # Height and width of the resized image: reduced, enlarged, and one of each.
 _SIZES = ((31, 50), (90, 101), (40, 120))
 
@@ -48,20 +45,20 @@ def _make_image() -> np.ndarray:
 
 
 def _resize(image: np.ndarray) -> bytes:
-    made = [Image.fromarray(image).resize(size[::-1], FILTERS[one]).tobytes() for one in _FILTERED for size in _SIZES]
+    made = [Image.fromarray(image).resize(size[::-1], FILTERS[one]).tobytes() for one in FILTERED for size in _SIZES]
     for height, width in _SIZES:
         scale = _HEIGHT / height, _WIDTH / width
-        for one in _FILTERED:
-            made.append(fast_resize_array(image, height, width, scale=scale, resample=one).tobytes())
-            made.append(fast_resize_array(image[..., 0], height, width, scale=scale, resample=one).tobytes())
+        for one in FILTERED:
+            made.append(resize_array(image, height, width, one, scale=scale).tobytes())
+            made.append(resize_array(image[..., 0], height, width, one, scale=scale).tobytes())
     return b"".join(made)
 
 
 def _resize_16_bit(image: np.ndarray) -> bytes:
     wide = np.dstack([image, image[..., 0]]).astype(np.uint16) * 251
     forms = wide[..., 0], wide[..., :3], wide
-    kinds = zip(_SIZES, _FILTERED, strict=True)
-    return b"".join(resize_wide_array(pixels, *size, one).tobytes() for size, one in kinds for pixels in forms)
+    kinds = zip(_SIZES, FILTERED, strict=True)
+    return b"".join(resize_array(pixels, *size, one).tobytes() for size, one in kinds for pixels in forms)
 
 
 def _measure(image: np.ndarray) -> bytes:

@@ -11,10 +11,10 @@ import numpy as np
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.blocks.fetching import read_image
-from beam_tfrecords.transforms.images.convert_array import decode_pixels
+from beam_tfrecords.transforms.images.convert_image import decode_pixels
+from beam_tfrecords.transforms.images.convert_pixels import Upright
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
-from beam_tfrecords.transforms.images.upright import Upright
 from beam_tfrecords.transforms.mapping.later import Later, read_only
 from beam_tfrecords.transforms.mapping.pixel_file import spec_for
 from beam_tfrecords.transforms.refs.sample_refs import File

@@ -15,10 +15,10 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
 from beam_tfrecords.transforms.hashing import content_hash
-from beam_tfrecords.transforms.images.convert_array import decode_pixels
+from beam_tfrecords.transforms.images.convert_image import decode_pixels
+from beam_tfrecords.transforms.images.convert_pixels import Upright
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
-from beam_tfrecords.transforms.images.upright import Upright
 from beam_tfrecords.transforms.mapping.class_masks import merge_masks
 from beam_tfrecords.transforms.mapping.later import Later, is_same, read_only, value_of
 from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, pixel_file, spec_for

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict
 import numpy as np
 import PIL.Image
 
-from beam_tfrecords.transforms.images.convert_array import resize_band
-from beam_tfrecords.transforms.images.fast_resize import fast_resize
 from beam_tfrecords.transforms.images.geometry import Geometry
-from beam_tfrecords.transforms.images.image_spec import ImageSpec, Resample
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageSpec, Resample
 from beam_tfrecords.transforms.images.masks import place_mask
-from beam_tfrecords.transforms.images.resize import FILTERS
-from beam_tfrecords.transforms.images.sixteen_bit import resize_16_bit
+from beam_tfrecords.transforms.images.resize import resize_array, resize_image
 from beam_tfrecords.transforms.mapping.image_file import ImageFile, MaskFile, is_file
 from beam_tfrecords.transforms.mapping.later import Later, read_only, value_of
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
@@ -249,7 +246,7 @@ class Sample:
         image, mask, objects = self._image(), self.mask, self.objects
         geometry = Geometry(image.shape[0], image.shape[1], 1, height, width, height, width)
         return self.replace(
-            image=_resize(image, geometry, Resample(resample)),
+            image=_resize(image, height, width, Resample(resample)),
             mask=None if mask is None else place_mask(mask, geometry),
             objects=None if objects is None else objects.move(geometry),
         )
@@ -273,19 +270,12 @@ def _restore(
     return Sample(key, images=images, mask=mask, label=label, split=split, columns=columns, objects=objects)
 
 
-def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample) -> np.ndarray:
-    if pixels.dtype == np.float32 or pixels.shape[2] not in (1, 3, 4):
-        bands = (np.ascontiguousarray(pixels[..., band]) for band in range(pixels.shape[2]))
-        return np.dstack([resize_band(band, geometry, resample) for band in bands])
-    plain = pixels[..., 0] if pixels.shape[2] == 1 else pixels
-    if pixels.dtype == np.uint16:
-        return resize_16_bit(plain, geometry, resample)
-    image, size = PIL.Image.fromarray(np.ascontiguousarray(plain)), (geometry.final_width, geometry.final_height)
-    if image.size == size:
-        return pixels
-    if image.mode in ("L", "RGB"):
-        return np.asarray(fast_resize(image, geometry.final_height, geometry.final_width, resample))
-    return np.asarray(image.resize(size, FILTERS[resample]))
+def _resize(pixels: np.ndarray, height: int, width: int, resample: Resample) -> np.ndarray:
+    channels = pixels.shape[2]
+    if pixels.dtype != np.uint8 or channels not in (1, 3, 4):
+        return resize_array(pixels, height, width, resample, has_alpha=True)
+    image = PIL.Image.fromarray(np.ascontiguousarray(pixels[..., 0] if channels == 1 else pixels))
+    return np.asarray(resize_image(image, height, width, resample, codec=Codec.FAST))
 
 
 def _check_pixels(pixels: Image, name: str) -> Pixels:

@@ -9,10 +9,10 @@ import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.blocks.place_objects import find_drawn_on, map_boxes
+from beam_tfrecords.transforms.images.convert_pixels import Upright
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask
-from beam_tfrecords.transforms.images.outlines import find_outlines
-from beam_tfrecords.transforms.images.upright import Upright
+from beam_tfrecords.transforms.images.object_masks import find_outlines
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_mask, pack_polygons, unpack_polygons

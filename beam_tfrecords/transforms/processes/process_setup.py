@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import logging
+import warnings
 
 from beam_tfrecords.storage import io_watchdog
 
@@ -17,8 +19,6 @@ _KEPT_BYTES = {_M_MMAP_THRESHOLD: 32 << 20, _M_TRIM_THRESHOLD: 64 << 20}
 @functools.cache
 def prepare_process() -> None:
     """Prepares this process for converting images. Further calls do nothing."""
-    from beam_tfrecords.transforms.images.process_setup import prepare_images
-
     prepare_images()
     io_watchdog.end_stalled_reads()
     # Excludes imported modules from garbage collection; scanning them repeatedly took 5% of the time of a build.
@@ -27,3 +27,16 @@ def prepare_process() -> None:
     if set_option is not None:  # macOS has another allocator
         for option, size in _KEPT_BYTES.items():
             set_option(option, size)
+
+
+def prepare_images() -> None:
+    """Prepares the image libraries of a worker process. Does not change the results."""
+    import cv2
+
+    # One process per core already uses every core; OpenCV's own threads would only compete.
+    cv2.setNumThreads(1)
+    # Pillow warns about odd TIFF tags and invalid APNGs, which either are harmless or fail anyway.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+    # These logs do not name the file, but the failure of the sample does.
+    logging.getLogger("PIL").setLevel(logging.CRITICAL)
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)

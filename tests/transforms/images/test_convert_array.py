@@ -13,11 +13,12 @@ from PIL import Image, ImageOps
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.images.array_files import read_array
-from beam_tfrecords.transforms.images.convert_array import convert_array, join_bands, resize_float
+from beam_tfrecords.transforms.images.convert_array import convert_array, join_bands
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ArrayType, Axes, ImageEncoding, ImageSpec, Resample, ResizeMode
 from beam_tfrecords.transforms.images.memory import array_memory
 from beam_tfrecords.transforms.images.raw_pixels import as_file
+from beam_tfrecords.transforms.images.resize import resize_array
 from tests.tiff_files import tiff_of
 
 FILTERED = [one for one in Resample if one is not Resample.NEAREST]
@@ -69,26 +70,26 @@ def test_a_channel_of_an_array_is_resized_like_a_grey_image(dtype, mode, resampl
 def test_floats_are_resized_as_pillow_does(resample, size):
     pixels = (noise("float32", 41, 67) / 1000).astype(np.float32)
     expected = np.asarray(Image.fromarray(pixels).resize(size[::-1], Image.Resampling[resample.name]))
-    np.testing.assert_allclose(resize_float(pixels, *size, resample), expected, atol=1e-3)
+    np.testing.assert_allclose(resize_array(pixels, *size, resample), expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("resample", FILTERED)
 def test_a_constant_stays_constant(resample):
     pixels = np.full((31, 47), np.float32(0.1))
     for size in ((7, 60), (50, 13)):
-        assert set(resize_float(pixels, *size, resample).ravel()) == {np.float32(0.1)}
+        assert set(resize_array(pixels, *size, resample).ravel()) == {np.float32(0.1)}
 
 
 def test_a_missing_number_spreads_only_as_far_as_the_filter_reaches():
     pixels = np.zeros((40, 40), np.float32)
     pixels[20, 20] = np.nan
-    missing = np.isnan(resize_float(pixels, 20, 20, Resample.BILINEAR))
+    missing = np.isnan(resize_array(pixels, 20, 20, Resample.BILINEAR))
     assert 0 < missing.sum() <= 9
 
 
 def test_the_bytes_of_resized_floats_are_these_on_every_processor():
     pixels = (noise("float32", 41, 67) / 1000).astype(np.float32)
-    made = b"".join(resize_float(pixels, *size, one).tobytes() for one in FILTERED for size in ((9, 80), (90, 11)))
+    made = b"".join(resize_array(pixels, *size, one).tobytes() for one in FILTERED for size in ((9, 80), (90, 11)))
     assert hashlib.blake2b(made, digest_size=8).hexdigest() == "0b0f1e2636511e4e"
 
 

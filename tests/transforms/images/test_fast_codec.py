@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from beam_tfrecords.transforms.images.convert_image import convert_image
-from beam_tfrecords.transforms.images.fast_jpeg import convert_plain_jpeg
+from beam_tfrecords.transforms.images.fast_jpeg import place_plain_jpeg
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
 from tests.each import each
 from tests.image_checks import PHOTO_IDS, PHOTOS, detailed, encoded, pixels, psnr, upright, with_profile
@@ -184,7 +184,7 @@ def test_a_large_transparent_image_shrunk_in_strips_is_within_38_db() -> None:
 
 def test_a_wide_gamut_jpeg_is_converted_by_the_fast_codec() -> None:
     data = corpus()["profile_wide.jpg"].data
-    assert convert_plain_jpeg(data, ImageSpec()) is not None
+    assert place_plain_jpeg(data, ImageSpec()) is not None
     assert_faithful(*both(data, ImageSpec(image_size=(24, 24), image_encoding=ImageEncoding.RAW)))
 
 
@@ -224,9 +224,9 @@ def test_grey_output_of_a_photo_with_a_profile_is_within_38_db(encoding: ImageEn
      "rgb_not_ycbcr.jpg", "orientation_6.jpg", "exif_garbage.jpg", "multi_picture.mpo"],
 )  # fmt: skip
 def test_plain_jpegs_are_converted_by_the_fast_codec(name: str) -> None:
-    assert convert_plain_jpeg(corpus()[name].data, ImageSpec()) is not None
+    assert place_plain_jpeg(corpus()[name].data, ImageSpec()) is not None
 
 
 @each("name", ["cmyk_adobe_inverted.jpg", "arithmetic.jpg", "cut_in_scan.jpg", "12_bits.jpg"])
 def test_other_jpegs_are_left_to_pillow(name: str) -> None:
-    assert convert_plain_jpeg(corpus()[name].data, ImageSpec()) is None
+    assert place_plain_jpeg(corpus()[name].data, ImageSpec()) is None

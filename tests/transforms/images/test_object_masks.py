@@ -17,9 +17,8 @@ from beam_tfrecords.transforms.blocks.place_objects import place_objects
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
-from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
+from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask, find_outlines
 from beam_tfrecords.transforms.images.orient import orient
-from beam_tfrecords.transforms.images.outlines import find_outlines
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.objects.polygons import pack_pixels, pack_runs, pack_segmentation, unpack_polygons
 from tests.each import each

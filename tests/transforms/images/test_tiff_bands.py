@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.transforms.images.array_files import read_array
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, Metadata, Pages
-from beam_tfrecords.transforms.images.tiff_bands import read_tiff
 from tests.tiff_files import DEFLATE, LZW, PACKBITS, tiff_of
 
 
@@ -23,7 +23,7 @@ def pixels_of(dtype: str, channels: int, shape: tuple[int, int] = (37, 21)) -> n
 def test_every_type_and_number_of_channels_is_read(dtype, channels):
     pixels = pixels_of(dtype, channels)
     for planar, order in itertools.product([False, True], "<>"):
-        read, orientation = read_tiff(tiff_of(pixels, planar=planar, order=order), ImageSpec())
+        read, orientation, _ = read_array(tiff_of(pixels, planar=planar, order=order), ImageSpec())
         assert (read.dtype, orientation) == (pixels.dtype, 1)
         np.testing.assert_array_equal(read, pixels)
 
@@ -35,36 +35,36 @@ def test_every_compression_and_predictor_is_read(compression, dtype, predictor, 
     pixels = pixels_of(dtype, 5)
     for planar, order, used in itertools.product([False, True], "<>", {1, predictor}):
         file = tiff_of(pixels, planar=planar, compression=compression, predictor=used, order=order, tile=tile)
-        np.testing.assert_array_equal(read_tiff(file, ImageSpec())[0], pixels)
+        np.testing.assert_array_equal(read_array(file, ImageSpec())[0], pixels)
 
 
 def test_several_pages_are_refused_unless_the_request_says_what_they_are():
     first, second = pixels_of("uint16", 1), pixels_of("uint16", 1) + 1
     file = tiff_of(first, second)
     with pytest.raises(SampleError, match="a TIFF of 2 pages; `pages=bands` takes all as channels") as raised:
-        read_tiff(file, ImageSpec())
+        read_array(file, ImageSpec())
     assert raised.value.reason is FailureReason.UNSUPPORTED_MODE
-    np.testing.assert_array_equal(read_tiff(file, ImageSpec(pages=Pages.FIRST))[0], first)
-    np.testing.assert_array_equal(read_tiff(file, ImageSpec(pages=Pages.BANDS))[0], np.dstack([first, second]))
+    np.testing.assert_array_equal(read_array(file, ImageSpec(pages=Pages.FIRST))[0], first)
+    np.testing.assert_array_equal(read_array(file, ImageSpec(pages=Pages.BANDS))[0], np.dstack([first, second]))
 
 
 def test_pages_of_several_sizes_are_no_bands():
     file = tiff_of(pixels_of("uint8", 1), pixels_of("uint8", 1, (20, 20)))
     with pytest.raises(SampleError, match="pages of 20 x 20 of uint8 and 37 x 21 of uint8"):
-        read_tiff(file, ImageSpec(pages=Pages.BANDS))
+        read_array(file, ImageSpec(pages=Pages.BANDS))
 
 
 @pytest.mark.parametrize("subfile", [1, 4])
 def test_overviews_and_masks_of_transparency_are_no_pages(subfile):
     pixels = pixels_of("uint16", 4)
     file = tiff_of(pixels, pixels[::2, ::2], later_tags={254: subfile})
-    np.testing.assert_array_equal(read_tiff(file, ImageSpec())[0], pixels)
+    np.testing.assert_array_equal(read_array(file, ImageSpec())[0], pixels)
 
 
 def test_the_orientation_is_returned_or_ignored():
     file = tiff_of(pixels_of("uint8", 6), tags={274: 6})
-    assert read_tiff(file, ImageSpec())[1] == 6
-    assert read_tiff(file, ImageSpec(orientation=Metadata.IGNORE))[1] == 1
+    assert read_array(file, ImageSpec())[1] == 6
+    assert read_array(file, ImageSpec(orientation=Metadata.IGNORE))[1] == 1
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_orientation_is_returned_or_ignored():
 )
 def test_other_kinds_are_rejected(tags, detail):
     with pytest.raises(SampleError, match=detail) as raised:
-        read_tiff(tiff_of(pixels_of("uint16", 1), tags=tags), ImageSpec())
+        read_array(tiff_of(pixels_of("uint16", 1), tags=tags), ImageSpec())
     assert raised.value.reason is FailureReason.UNSUPPORTED_MODE
 
 
@@ -89,7 +89,7 @@ def test_a_cut_file_is_truncated(compression):
     file = tiff_of(pixels_of("uint16", 5), compression=compression)
     for size in range(9, len(file), 97):
         with pytest.raises(SampleError) as raised:
-            read_tiff(file[:size], ImageSpec())
+            read_array(file[:size], ImageSpec())
         assert raised.value.reason is FailureReason.TRUNCATED, (size, raised.value)
 
 
@@ -97,14 +97,14 @@ def test_damaged_deflate_data_is_noticed():
     file = bytearray(tiff_of(pixels_of("uint8", 5), compression=DEFLATE))
     file[60] ^= 1
     with pytest.raises(SampleError):
-        read_tiff(bytes(file), ImageSpec())
+        read_array(bytes(file), ImageSpec())
 
 
 def test_large_files_are_rejected_before_they_are_decoded():
     file = tiff_of(pixels_of("uint16", 13))
     with pytest.raises(SampleError) as raised:
-        read_tiff(file, ImageSpec(max_pixels=100))
+        read_array(file, ImageSpec(max_pixels=100))
     assert raised.value.reason is FailureReason.TOO_MANY_PIXELS
     with pytest.raises(SampleError) as raised:
-        read_tiff(file, ImageSpec(max_image_memory=10_000))
+        read_array(file, ImageSpec(max_image_memory=10_000))
     assert raised.value.reason is FailureReason.TOO_MUCH_MEMORY

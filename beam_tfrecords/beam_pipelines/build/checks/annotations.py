@@ -78,7 +78,7 @@ def _find_lost(spec: BuildSpec, source: Source, listing: Listing) -> _Fault | No
 def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
     """Returns the totals of a few images whose sizes only their files contain."""
     from beam_tfrecords.transforms.blocks.fetching import read_image
-    from beam_tfrecords.transforms.images.decode import open_image, stored_size
+    from beam_tfrecords.transforms.images.decode import open_image
     from beam_tfrecords.transforms.images.orient import orientation_of, swaps_sides
     from beam_tfrecords.transforms.listing.listing import read_refs
     from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
@@ -91,10 +91,10 @@ def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
         data = read_image(ref.locator, size=ref.size, max_file_size=spec.max_file_size)
         with contextlib.suppress(SampleError):
             if isinstance(data, bytes):
-                _, image = open_image(data, spec.image)
-                height, width = stored_size(image)
+                file = open_image(data, spec.image)
+                height, width = file.size
                 # Boxes refer to the image as it is displayed.
-                size = (height, width) if swaps_sides(orientation_of(image)) else (width, height)
+                size = (height, width) if swaps_sides(orientation_of(file.image)) else (width, height)
                 totals.add([dataclasses.replace(ref.objects, size=size).pack()])
     return totals
 
