@@ -434,14 +434,14 @@ def coco(folder: Path, meaning: Meaning) -> Settings:
     names = sorted(item.name for item in meaning.items)
     numbered = [(names.index(item.name), item) for item in meaning.items]
     annotations = [
-        {"image_id": number, "category_id": 10 + meaning.classes.index(label), "bbox": _sides(box)}
+        {"image_id": number, "category_id": 1 + meaning.classes.index(label), "bbox": _sides(box)}
         for number, item in numbered
         for label, box in item.objects
     ]
     content = {
         "images": [{"id": n, "file_name": f"{one.name}.png", "width": width, "height": height} for n, one in numbered],
         "annotations": [{**one, "id": number} for number, one in enumerate(annotations)],
-        "categories": [{"id": 10 + number, "name": name} for number, name in enumerate(meaning.classes)],
+        "categories": [{"id": 1 + number, "name": name} for number, name in enumerate(meaning.classes)],
     }
     save(folder / "instances.json", json.dumps(content))
     return {"input": f"{folder}/instances.json", "image_root": f"{folder}/images"}

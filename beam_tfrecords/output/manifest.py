@@ -143,6 +143,7 @@ _SPLIT = {
     **dict.fromkeys(("listed", "shards", "records", "failures", "filtered", "dropped_duplicates", "bytes"), count),
     "classes": _COUNTS,
 }
+_ENTRY = {**dict.fromkeys(("fate", "file", "field", "detail", "remedy"), text), "count": count}
 _MANIFEST = fields(
     {
         **dict.fromkeys(("listed", "records", "failures", "filtered", "dropped_duplicates"), count),
@@ -169,6 +170,7 @@ _MANIFEST = fields(
         "array_size": optional(listed(count)),
         "heads": mapped(listed(text)),
         "unwritten_classes": listed(text),
+        "ledger": listed(fields(_ENTRY)),
     },
 )
 

@@ -127,8 +127,12 @@ def numbered_label(number: int, text: str) -> str:
     return f"{number}\t{text}"
 
 
-def name_numbered(labels: Iterable[Scalar]) -> ClassNames:
-    """Returns the classes of `numbered_label`s, with their numbers as indices; unused numbers become `category_3`."""
+def name_numbered(labels: Iterable[Scalar], *, first_class: int = 0) -> ClassNames:
+    """Returns the classes of `numbered_label`s, with their numbers as indices; unused numbers become `category_3`.
+
+    Args:
+      first_class: number of the class with index 0; 0 if a label has the number 0.
+    """
     found: dict[int, str] = {}
     names_of: dict[Scalar, str] = {}
     numbered = [label for label in labels if isinstance(label, str) and "\t" in label]
@@ -137,11 +141,12 @@ def name_numbered(labels: Iterable[Scalar]) -> ClassNames:
         # If two classes have the same text, such as ImageNet's cranes, the name of the second includes its number.
         name = text if text not in found.values() or found.get(int(number)) == text else f"{text} ({number})"
         names_of[label] = found.setdefault(int(number), name)
-    names = (found.get(number, f"category_{number}") for number in range(max(found, default=-1) + 1))
+    first = min([first_class, *found])
+    names = (found.get(number, f"category_{number}") for number in range(first, max(found, default=-1) + 1))
     return ClassNames(tuple(names), names_of=names_of)
 
 
-def name_by_texts(labels: Iterable[Scalar]) -> tuple[ClassNames, bool]:
+def name_by_texts(labels: Iterable[Scalar], *, first_class: int = 0) -> tuple[ClassNames, bool]:
     """Returns the classes of a table's `numbered_label`s in the order of their numbers, and whether texts name them.
 
     The numbers name the classes if a number has several texts, or a text several numbers.
@@ -156,7 +161,7 @@ def name_by_texts(labels: Iterable[Scalar]) -> tuple[ClassNames, bool]:
     are_names = len(texts) == len(set(texts.values())) == len(pairs) and not any(
         label not in (None, "") for label in others
     )
-    classes = infer_class_names([*texts, *others], numbers_are_indices=True)
+    classes = infer_class_names([*texts, *others], numbers_are_indices=True, first_class=first_class)
     names = {name: texts.get(int(name), f"category_{name}") if are_names else name for name in classes.names}
     names_of: dict[Scalar, str] = {label: names[str(int(number))] for label, (number, _) in pairs.items()}
     return ClassNames(tuple(names.values()), classes.numbers_are_indices and not are_names, names_of), are_names
@@ -198,7 +203,7 @@ def infer_class_names(
     integers = set(numbers.values())
     smallest, largest = min(integers), max(integers)
     first = min(smallest, first_class)
-    is_dense = largest - first < _SMALL or len(integers) * 2 > largest - first
+    is_dense = are_dense(integers, first=first)
     if smallest < 0 or largest >= MAX_CLASSES or (largest > _SPARSE and not is_dense):
         raise RequestError(
             f"the labels are {len(integers):,} integers from {smallest} to {largest}, which are not class indices; "
@@ -206,6 +211,11 @@ def infer_class_names(
             code="labels_not_classes",
         )
     return ClassNames(tuple(map(str, range(first, largest + 1) if is_dense else sorted(integers))), True)
+
+
+def are_dense(numbers: Collection[int], *, first: int) -> bool:
+    """Whether few of the numbers from `first` to the largest are missing, so that each of them is a class."""
+    return max(numbers) - first < _SMALL or len(numbers) * 2 > max(numbers) - first
 
 
 def order_classes(previous: Sequence[str], found: Sequence[str], order: ClassOrder) -> tuple[str, ...]:
@@ -254,12 +264,6 @@ def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cel
     notes: list[str] = []
     if class_names.names_of:
         return notes
-    moved = next((pair for pair in enumerate(class_names.names) if whole_number(pair[1]) not in (None, pair[0])), None)
-    if moved:
-        notes.append(
-            f"classes named by numbers have other numbers as their indices: class {moved[1]} has index {moved[0]}; "
-            "`class_names` decides the indices"
-        )
     notes += _describe_case(class_names.names)
     if class_names.numbers_are_indices:
         notes += _describe_numbers(

@@ -436,7 +436,7 @@ def test_a_split_whose_classes_are_in_a_table_is_read_and_its_other_columns_are_
     root = write_layout(Layout("signs", "Train/{0..2}/{1..3}.jpg Test/{0..5}.jpg", tables=tables), tmp_path)
     records, notes = read([f"--input={root}", "--output=out"], tmp_path / "listing")
     assert records == {"train": {"0": 3, "1": 3, "2": 3}, "test": {"0": 2, "1": 2, "2": 2}}
-    assert any("Test.csv: not used: Width, Height" in note for note in notes)
+    assert any("not stored: Test.csv: Width, Height" in note for note in notes)
 
 
 def test_tables_of_several_splits_are_offered_together(tmp_path):

@@ -165,9 +165,9 @@ def test_a_name_beside_an_image_is_no_second_image(tmp_path, build):
     examples = rows(lambda number: {"image": IMAGES[number], "image/filename": NAMES[number]})
     (tmp_path / "a.tfrecord").write_bytes(framed(*map(example_of, examples)))
     out = build(tmp_path / "out", f"--input={tmp_path / 'a.tfrecord'}", "--image_size=16")
-    (note,) = json.loads((out / "manifest.json").read_text())["notes"]
-    assert "image/filename" in note
-    assert "image_column" not in note
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert (manifest["notes"], manifest["ledger"]) == ([], [])
+    assert {one["filename"] for one in read_dataset(out, "train")} == {NAMES[one].rpartition(b"/")[2] for one in SIX}
 
 
 def test_a_layout_names_the_images(tmp_path, build):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ from beam_tfrecords import BuildError, RequestError, build
 from tests.cases.loading import Case, difference, published_by, read_area, read_cases, update
 from tests.published import Published, read_failures, read_published
 from tests.refusals import expect
+
+# Rejected samples do not stop a build, so that a case shows all of them.
+DEFAULTS = {"max_failures": 1, "image_encoding": "png"}
 
 
 @pytest.mark.parametrize("case", read_cases(), ids=str)
@@ -39,7 +42,7 @@ class Outcome:
         self._builds += 1
         output = self._folder / f"out{self._builds}"
         try:
-            dataset = build(output=str(output), quiet=True, **settings)
+            dataset = build(output=str(output), quiet=True, **{**DEFAULTS, **settings})
         except RequestError as error:
             if is_offered:
                 raise
@@ -71,6 +74,7 @@ class Outcome:
             "skipped": {
                 kind: f"{one['files']}: {', '.join(one['examples'])}" for kind, one in manifest["skipped"].items()
             },
+            "ledger": _ledger(manifest["ledger"]),
             "notes": [self._shown(note) for note in manifest["notes"]],
         }
         return {name: value for name, value in gives.items() if value}
@@ -80,3 +84,14 @@ class Outcome:
 
     def _shown(self, text: str) -> str:
         return text.replace(f"{self._folder}/in", "/data").replace(str(self._folder), "/tmp")
+
+
+def _ledger(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns file -> what happens to its fields."""
+    by_file: dict[str, list[str]] = {}
+    for one in entries:
+        words = [one["detail"], *([str(one["count"])] if one["count"] else [])]
+        shown = f"{one['field']} ({', '.join(filter(None, words))})"
+        fate = "" if one["fate"] == "not stored" else f"{one['fate']}: "
+        by_file.setdefault(one["file"] or "classes", []).append(fate + shown)
+    return {file: ", ".join(fields) for file, fields in by_file.items()}

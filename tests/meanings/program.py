@@ -14,6 +14,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
+from beam_tfrecords.beam_pipelines.build.checks.ledger import make_ledger
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
@@ -34,6 +35,7 @@ from beam_tfrecords.transforms.listing.listing import read_refs
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger
 from beam_tfrecords.transforms.sources.source import Source
 from tests.meanings import pictures
 
@@ -133,6 +135,7 @@ def _read(spec: BuildSpec, folder: str) -> Reading:
         *describe_classes(_count_classes(records, class_names.names)),
         *describe_reasons(failures, examples),
         *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in skipped.counts.items()}),
+        *map(show_flags, describe_ledger(make_ledger(spec, source, listing, skipped, class_names))),
         *(f"note: {show_flags(note)}" for note in (*source.notes, *describe_request(spec))),
     ]
     published = bool(records) and failures.total() <= spec.max_failures * total

@@ -14,6 +14,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.call_arguments import read_arguments
 from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
 from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
+from beam_tfrecords.beam_pipelines.build.checks.ledger import make_ledger
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
 from beam_tfrecords.beam_pipelines.build.estimates import estimate_output
@@ -51,6 +52,7 @@ from beam_tfrecords.transforms.refs.ref_columns import join_packed, one_by_one, 
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
+from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger
 
 _EXAMPLES = 5
 
@@ -73,8 +75,8 @@ class Plan:
       layout: features of an example as in a spec file; `build(layout=plan.layout)` uses the same.
       failures: reason -> number of samples that the build would reject, as far as the listing shows.
       skipped: kind of skipped file, such as hidden ones -> number of such files.
-      notes: remarks on the request and the input, such as columns that are not stored; they quote settings as
-        `name=value`.
+      ledger: everything of the input that is not stored, or stored under another number.
+      notes: remarks on the request and the input; they quote settings as `name=value`.
       publishes: whether the build would publish a dataset.
       lines: the text, by line.
     """
@@ -87,6 +89,7 @@ class Plan:
     layout: Mapping[str, Any]
     failures: Mapping[str, int]
     skipped: Mapping[str, int]
+    ledger: Sequence[Entry]
     notes: Sequence[str]
     publishes: bool
     lines: Sequence[str]
@@ -195,6 +198,7 @@ def _make_plan(spec: BuildSpec) -> Plan:
     )
     publishes = failed < listing.total and failed <= spec.max_failures * listing.total
     estimates = _estimate_splits(spec, listing)
+    ledger = make_ledger(spec, source, listing, skipped, class_names)
     notes = (*source.notes, *describe_request(spec), *describe_moved_classes(spec, class_names.names, heads))
     lines = [
         *_describe_splits(estimates),
@@ -205,6 +209,7 @@ def _make_plan(spec: BuildSpec) -> Plan:
         *describe_reasons(failures.counts, failures.examples),
         *([] if publishes else [f"nothing would be published: --max_failures={spec.max_failures:g} allows fewer"]),
         *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in sorted(skipped.counts.items())}),
+        *map(show_flags, describe_ledger(ledger)),
         *(f"note: {show_flags(note)}" for note in notes),
         *_describe_refs(refs),
         *_describe_shared(spec, failures.shared),
@@ -220,6 +225,7 @@ def _make_plan(spec: BuildSpec) -> Plan:
         layout=spec.layout.to_json() if spec.layout else {},
         failures=dict(failures.counts),
         skipped=dict(sorted(skipped.counts.items())),
+        ledger=ledger,
         notes=notes,
         publishes=publishes,
         lines=lines,

@@ -12,6 +12,7 @@ from beam_tfrecords.transforms.identity import digest
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.published_settings import publish_settings, published_paths
+from beam_tfrecords.transforms.sources.meaning.ledger import Entry
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
@@ -27,6 +28,7 @@ def describe_metadata(
     input_fingerprint: str,
     skipped: Skipped,
     notes: Sequence[str],
+    ledger: Sequence[Entry],
     read_with: Mapping[str, str] | None,
 ) -> dict[str, Any]:
     """Returns the manifest entries that describe the request.
@@ -36,6 +38,7 @@ def describe_metadata(
       input_fingerprint: fingerprint of the listing, or of the listed containers.
       skipped: files that are not samples.
       notes: warnings about a valid but unusual request, one line each.
+      ledger: fields of the input that are not stored, or under another number.
       read_with: as `ListedInput.read_with`.
     """
     paths = published_paths(spec)
@@ -45,6 +48,7 @@ def describe_metadata(
         },
         "damaged_containers": len(skipped.damaged),
         "notes": [paths.publish_text(escape(note)) for note in [*notes, *describe_request(spec)]],
+        "ledger": [entry.to_json() for entry in ledger],
         "read_with": read_with,
         **identify_request(spec, input_fingerprint),
     }

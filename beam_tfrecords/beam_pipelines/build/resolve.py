@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build.checks.ledger import make_ledger
 from beam_tfrecords.beam_pipelines.build.estimates import estimate_index_row, estimate_output
 from beam_tfrecords.beam_pipelines.build.identity import build_folder, describe_metadata
 from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
@@ -107,6 +108,7 @@ def resolve_build(
         input_fingerprint=listed.fingerprint,
         skipped=listed.skipped,
         notes=source.notes,
+        ledger=make_ledger(spec, source, listing, listed.skipped, class_names),
         read_with=listed.read_with,
     )
     versions = metadata["versions"]

@@ -184,6 +184,7 @@ class RunSummary:
             **{name: find_metric(self.manifest, name) for name in SUMMARIZED},
             "splits": self.manifest.get("splits"),
             "missing_classes": [found._asdict() for found in find_missing(self.manifest)],
+            "ledger": self.manifest.get("ledger"),
             "object_store": dict(sorted(self.request_metrics.items())),
             **self.more,
         }

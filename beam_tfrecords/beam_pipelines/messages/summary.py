@@ -16,6 +16,7 @@ from beam_tfrecords.output.files import DUPLICATES, FAILURES
 from beam_tfrecords.storage.request_metrics import KINDS
 from beam_tfrecords.transforms.publishing.guards import GuardResult
 from beam_tfrecords.transforms.publishing.lists import Example
+from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger
 from beam_tfrecords.transforms.stats import Change
 
 # Metric -> header of its column in the tables of splits and versions.
@@ -137,6 +138,7 @@ def summarize(
     lines += describe_skipped(
         {kind: (entry["files"], entry["examples"]) for kind, entry in manifest["skipped"].items()}
     )
+    lines += map(show_flags, describe_ledger(map(Entry.from_json, manifest.get("ledger", []))))
     lines += [f"note: {show_flags(note)}" for note in manifest.get("notes", [])]
     lines += describe_changes(manifest["reuse"], changes)
     lines += describe_request_metrics(request_metrics or {})

@@ -29,6 +29,7 @@ from beam_tfrecords.output.schema import Check, read_json
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.reading_code import reading_code
 from beam_tfrecords.transforms.request.published_settings import publish_settings
+from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger
 
 _MOST_CLASSES = 60
 _MOST_LINES = 100_000
@@ -106,7 +107,10 @@ def render_report(
         manifest=manifest,
         figures=_figures(dataset, sections=sections),
         missing=describe_missing(manifest),
-        notes=[show_flags(note) for note in manifest.get("notes", [])],
+        notes=[
+            *map(show_flags, describe_ledger(map(Entry.from_json, manifest.get("ledger", [])))),
+            *(show_flags(note) for note in manifest.get("notes", [])),
+        ],
         gallery=_gallery(samples),
         extremes=_extremes(reader, scan),
         classes_left_out=_classes_left_out(dataset),

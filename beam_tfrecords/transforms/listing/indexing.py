@@ -190,7 +190,8 @@ def _checkpoint_values(
 ) -> tuple[object, ...]:
     written = {file: _checksum(file) for file in (*listing.files, *staged)}
     damaged = [dataclasses.astuple(damage) for damage in skipped.damaged]
-    return listing.pack(), dict(skipped.counts), skipped.examples, damaged, run_id, version, written
+    fields = [(*field, count) for field, count in skipped.fields.items()]
+    return listing.pack(), dict(skipped.counts), skipped.examples, fields, damaged, run_id, version, written
 
 
 class BundleListing:
@@ -201,7 +202,7 @@ class BundleListing:
       read: as in `ReadPipeline`.
     """
 
-    def __init__(self, plan: IndexPlan, read: Callable[[Any, StagingFiles], SampleRef]) -> None:
+    def __init__(self, plan: IndexPlan, read: Callable[[Any, StagingFiles, Skipped], SampleRef]) -> None:
         self._plan = plan
         self._read = read
         # Random, because another attempt at the bundle may run at the same time.
@@ -218,7 +219,7 @@ class BundleListing:
         Raises:
           BuildError: the element is not a sample, or a service fault.
         """
-        ref = self._read(sample, self._staging)
+        ref = self._read(sample, self._staging, self._skipped)
         self._pending.append(ref)
         self._bytes += len(ref.pack())
         if len(self._pending) == CHUNK_REFS or self._bytes >= CHUNK_BYTES:
@@ -231,7 +232,8 @@ class BundleListing:
         with self._staging:
             pass
         counts = dict(self._skipped.counts), self._skipped.examples
-        packed: bytes = msgpack.packb((self._listings, *counts, self._staging.files))
+        fields = [(*field, count) for field, count in self._skipped.fields.items()]
+        packed: bytes = msgpack.packb((self._listings, *counts, fields, self._staging.files))
         return packed
 
     def _write(self) -> None:
@@ -244,15 +246,19 @@ class BundleListing:
 def join_bundles(bundles: Iterable[bytes], *, container: Container, plan: IndexPlan) -> str:
     """Writes the checkpoint of a container that a pipeline has listed in bundles; returns the checkpoint file."""
     listing, skipped, staged = Listing(read_with=None), Skipped(), list[str]()
-    for listings, counts, examples, files in map(msgpack.unpackb, bundles):
+    for listings, counts, examples, fields, files in map(msgpack.unpackb, bundles):
         for packed in listings:
             listing.merge(Listing.unpack(packed))
-        skipped.merge(Skipped(Counter(counts), examples))
+        skipped.merge(Skipped(Counter(counts), examples, fields=_unpack_fields(fields)))
         staged += files
     checkpoint = _checkpoint_of(container, plan.folder)
     storage.write_bytes(checkpoint, msgpack.packb(_checkpoint_values(listing, skipped, staged, plan.run_id, "")))
     add_listed(plan.folder)
     return checkpoint
+
+
+def _unpack_fields(fields: Iterable[tuple[str, str, int]]) -> Counter[tuple[str, str]]:
+    return Counter({(file, field): count for file, field, count in fields})
 
 
 def _is_within(found: SampleRef | RefColumns, container: str, staging_folder: str) -> bool:
@@ -278,10 +284,10 @@ def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tupl
         if isinstance(values, dict):
             raise UnreadableError(*values["unreadable"])
         with naming_damage(checkpoint):
-            packed, counts, examples, damaged, *_ = values
+            packed, counts, examples, fields, damaged, *_ = values
             listing.merge(Listing.unpack(packed))
             found = [Damage(*damage) for damage in damaged]
-            skipped.merge(Skipped(Counter(counts), examples, damaged=found))
+            skipped.merge(Skipped(Counter(counts), examples, fields=_unpack_fields(fields), damaged=found))
     return listing, skipped
 
 

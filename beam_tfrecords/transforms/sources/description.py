@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Scalar
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
+from beam_tfrecords.transforms.sources.meaning.ledger import Uses
 from beam_tfrecords.transforms.sources.stored_records import StoredRecords
 from beam_tfrecords.transforms.sources.tables.table import Table
 
@@ -40,6 +41,8 @@ class Description:
         are then `numbered_label`s. "" for other labels.
       class_names: class names in index order, if the source defines them; labels are then names.
       found_classes: class names in files beside the samples, which name labels that they fit.
+      uses: fields of documents that the reader uses, and the fields of a layout that store them.
+      class_numbers: class -> its number in the input, if the input numbers classes that have names.
       groups_rows: whether rows with the same key form one sample, as with one row per box.
       prefix_depth: number of folders that key prefixes have, if folders give labels or splits; None for other sources.
       last_member_wins: whether the last of several archive members with the same name counts, as in extraction.
@@ -66,6 +69,8 @@ class Description:
     text_column: str = ""
     class_names: Sequence[str] = ()
     found_classes: Sequence[FoundClasses] = ()
+    uses: Uses = dataclasses.field(default_factory=dict)
+    class_numbers: Mapping[Scalar, int] = dataclasses.field(default_factory=dict)
     groups_rows: bool = False
     prefix_depth: int | None = None
     last_member_wins: bool = False

@@ -12,6 +12,8 @@ from beam_tfrecords.transforms.sources.selection import matches
 
 _MOST_KINDS = 100
 _MOST_EXAMPLES = 3
+# Bounds the memory for fields whose names are data, such as the ids of images.
+_MOST_FIELDS, _OTHER_FIELDS = 1000, "other fields"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Skipped:
         hundred kinds, all others count as "other", which bounds memory.
       examples: kind -> the first three keys in sorted order.
       folders: folders of the files; not merged.
+      fields: (file, field) -> number of its values, of fields that the reader has seen; a file may be a glob.
       damaged: containers that could not be read to their end.
       unmatched: globs of the request that have matched no file so far; not merged.
     """
@@ -47,6 +50,7 @@ class Skipped:
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
     examples: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     folders: FolderSummary = dataclasses.field(default_factory=FolderSummary)
+    fields: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)
     damaged: list[Damage] = dataclasses.field(default_factory=list)
     unmatched: set[str] = dataclasses.field(default_factory=set)
 
@@ -61,10 +65,17 @@ class Skipped:
         self._count(kind, 1, [key])
         self.folders.add_other(key)
 
+    def see_field(self, file: str, field: str, count: int = 1) -> None:
+        """Counts values of a field of the input, whether the build stores them or not."""
+        is_new = (file, field) not in self.fields and len(self.fields) >= _MOST_FIELDS
+        self.fields[(file, _OTHER_FIELDS) if is_new else (file, field)] += count
+
     def merge(self, other: Skipped) -> None:
         """Adds the counts of another listing, such as the listing of one container."""
         for kind, count in other.counts.items():
             self._count(kind, count, other.examples[kind])
+        for (file, field), count in other.fields.items():
+            self.see_field(file, field, count)
         self.damaged += other.damaged
 
     def _count(self, kind: str, count: int, keys: Iterable[str]) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
@@ -47,7 +45,7 @@ class ReadPipeline:
     """
 
     make: Callable[[Any], Any]
-    read: Callable[[Any, StagingFiles], SampleRef]
+    read: Callable[[Any, StagingFiles, Skipped], SampleRef]
     function: UserFunction
 
 
@@ -59,8 +57,6 @@ class Source:
       description: what the source sees in its input.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
       unmatched: annotations, label files or masks without an image; complete when `samples` has ended.
-      unread: content -> number of objects that have it, of contents that the request does not read; complete when
-        `samples` has ended.
       notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
       most_listed_here: the caller calls `partitions` once `samples` has yielded more samples than this; 0 for at once.
       read_with: file that was opened or looked up while opening the source -> its fingerprint then; None if there are
@@ -82,7 +78,6 @@ class Source:
         self.skipped = Skipped()
         self.notes: list[str] = []
         self.unmatched: list[Unmatched] = []
-        self.unread: Counter[Content] = Counter()
 
     def _describe(self, **seen: Any) -> None:
         """Changes fields of the description."""

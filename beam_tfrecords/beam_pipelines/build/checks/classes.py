@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import ChosenClasses
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.output.label_files import fits_label_file
 from beam_tfrecords.transforms.labels import (
     ClassNames,
+    are_dense,
     describe_labels,
     describe_order,
     describe_unique,
@@ -90,12 +93,14 @@ def _find_classes(
         return _check_given(spec, source, listing, chosen.classes)
     if chosen.classes is not None:
         return _number_classes(spec, source, listing, chosen.classes, kept)
+    first = max(seen.first_class, int(_stores_ids(spec.layout)))
     if seen.class_names:
-        return _number_classes(spec, source, listing, ClassNames(tuple(seen.class_names)), kept)
+        names = (_number_names(seen.class_names, seen.class_numbers) if first else ()) or tuple(seen.class_names)
+        return _number_classes(spec, source, listing, ClassNames(names), kept)
     if seen.labels_are_numbered:
-        return _number_classes(spec, source, listing, name_numbered(listing.labels), kept)
+        return _number_classes(spec, source, listing, name_numbered(listing.labels, first_class=first), kept)
     if seen.text_column:
-        found, are_names = name_by_texts(listing.labels)
+        found, are_names = name_by_texts(listing.labels, first_class=first)
         source.notes.append(
             f"class names from the column {seen.text_column!r}"
             if are_names
@@ -109,7 +114,7 @@ def _find_classes(
     inferred = infer_class_names(
         listing.labels,
         numbers_are_indices=seen.labels_may_be_indices,
-        first_class=seen.first_class,
+        first_class=first,
     )
     inferred = inferred.with_background(listing.labels) if _has_background(spec) else inferred
     if not kept:
@@ -121,6 +126,23 @@ def _find_classes(
     if seen.labels_may_be_indices:
         source.notes += describe_unique(listing.labels)
     return numbered
+
+
+def _stores_ids(layout: Layout) -> bool:
+    """Whether the only class numbers of a layout count from 1."""
+    return {one.class_value for one in layout.features} - {None, ClassValue.NAME} == {ClassValue.ID}
+
+
+def _number_names(names: Sequence[str], numbers: Mapping[Scalar, int]) -> tuple[str, ...]:
+    """Returns classes from number 1 on, so that a layout with numbers from 1 keeps the numbers of the input.
+
+    Returns:
+      The names; `category_2` for a number without a class. Empty if the numbers start at 0 or are too far apart.
+    """
+    by_number = {numbers[name]: name for name in names if name in numbers}
+    if len(by_number) < len(names) or min(by_number) < 1 or not are_dense(by_number, first=1):
+        return ()
+    return tuple(by_number.get(number, f"category_{number}") for number in range(1, max(by_number) + 1))
 
 
 def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:

@@ -18,7 +18,6 @@ from beam_tfrecords.transforms.mask_colors import NAMED
 from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
-from beam_tfrecords.transforms.sources.detect.judge import describe_unread
 from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.inputs import folder_of_input
@@ -93,7 +92,6 @@ def check_listing(
     check_annotations(spec, source, listing)
     _check_masks(spec, source, listing)
     source.notes += _describe_empty_splits(spec, listing)
-    source.notes += describe_unread(source.unread, source.description.provides)
     if spec.num_shards is not None:
         for split, samples in listing.samples.items():
             if split and samples < spec.num_shards:

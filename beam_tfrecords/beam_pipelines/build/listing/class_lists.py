@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.class_list import ClassList, fit_classes
-from beam_tfrecords.transforms.labels import ClassNames, whole_number
+from beam_tfrecords.transforms.labels import ClassNames, are_dense, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
@@ -134,8 +134,8 @@ def _fit(
         classes = dataclasses.replace(classes, numbers=tuple(range(len(classes))))
     notes = list(_describe_numbers(classes))
     has_numbers = spec.layout is not None and (_NUMBERS_OF_OBJECTS in spec.layout.fields or spec.layout.draws_mask)
-    if classes.numbers and classes.numbers[0] > 0 and has_numbers:
-        numbers = tuple(range(1, classes.numbers[-1] + 1))
+    if classes.numbers and _keeps_numbers(classes.numbers, has_numbers=has_numbers):
+        numbers = tuple(range(int(has_numbers and classes.numbers[0] > 0), classes.numbers[-1] + 1))
         by_number = classes.by_number
         names = tuple(by_number.get(number) or f"category_{number}" for number in numbers)
         classes, notes = ClassList(names, numbers), []
@@ -149,6 +149,14 @@ def _fit(
     if not classes.numbers and fitted.names_of.get(1) == classes.names[0]:
         notes.append(f"the labels are numbers from 1 to {len(classes):,}: 1 is {classes.names[0]}, which has index 0")
     return ChosenClasses(fitted, notes)
+
+
+def _keeps_numbers(numbers: Sequence[int], *, has_numbers: bool) -> bool:
+    """Whether unused numbers of a list become classes without samples, so that each number is stored as it is."""
+    is_contiguous = numbers[-1] - numbers[0] == len(numbers) - 1
+    if has_numbers:
+        return numbers[0] > 0 or not is_contiguous
+    return not is_contiguous and numbers[0] >= 0 and are_dense(numbers, first=0)
 
 
 def _describe_numbers(classes: ClassList) -> Iterator[str]:

@@ -30,7 +30,6 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec, needs_of
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
-from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.detect.roles import parse_cell
 from beam_tfrecords.transforms.sources.inputs import keep_inputs, name_inputs
 from beam_tfrecords.transforms.sources.opening import OpenedInput, open_input
@@ -131,8 +130,6 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         _check_condition(spec, spec.where)
     source.check_images()
     spec = dataclasses.replace(spec, needs=needs_of(spec))
-    if seen.table is not None and not (spec.needs.takes_all or layout.keeps_records):
-        source.notes += describe_unused(seen.table, _used_columns(spec, seen), seen.other_images)
     return spec, source
 
 
@@ -196,13 +193,6 @@ def _expand_columns(layout: Layout, seen: Description, *, has_map: bool) -> Layo
                 )
         features.append(feature)
     return dataclasses.replace(layout, features=tuple(features))
-
-
-def _used_columns(spec: BuildSpec, seen: Description) -> set[str | None]:
-    """Returns the columns of the source that the layout stores, or that decide what is stored."""
-    needs = spec.needs
-    is_label = needs.label or needs.objects or seen.label_column in (needs.columns or ())
-    return {name for name in seen.used if is_label or name != seen.label_column}
 
 
 def _check_condition(spec: BuildSpec, where: str) -> None:

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
@@ -43,6 +42,8 @@ from beam_tfrecords.transforms.sources.inputs import (
     has_wildcards,
     quote_input,
 )
+from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE, Uses
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
@@ -53,6 +54,22 @@ _START = re.compile(rb'\s*\{.*"(?:info|licenses|images|annotations|categories)"\
 _START_BYTES = 64 << 10
 # Number of image names for choosing the folders, and for searching similar paths.
 _MOST_NAMES, _MOST_MISSING = 20, 5
+_USES: Uses = {
+    **{f"images[].{name}": STRUCTURE for name in ("id", "file_name", "width", "height")},
+    **{f"categories[].{name}": STRUCTURE for name in ("id", "name")},
+    **{f"annotations[].{name}": STRUCTURE for name in ("id", "image_id", "file_name")},
+    "annotations[].category_id": CLASS,
+    "annotations[].bbox": BOX,
+    "annotations[].segmentation": OUTLINE,
+    "annotations[].segments_info": OUTLINE,
+    "annotations[].keypoints": KEYPOINTS,
+    "annotations[].num_keypoints": KEYPOINTS,
+    "annotations[].area": ("objects.area",),
+    "annotations[].iscrowd": ("objects.is_crowd",),
+    "annotations[].caption": (f"column.{CAPTIONS}",),
+    **{f"annotations[].segments_info[].{name}": OUTLINE for name in ("id", "bbox", "area", "iscrowd")},
+    "annotations[].segments_info[].category_id": CLASS,
+}
 # A field of annotations with objects or captions. Most files have one near the start; other files are searched.
 _BOX = re.compile(rb'"(?:bbox|segmentation|caption)"\s*:')
 
@@ -104,6 +121,7 @@ class CocoSource(Source):
         # Without a layout, COCO's own file names decide.
         named = (storage.basename(file.entry.path).startswith(CAPTIONS) for file in files)
         self._has_captions = all(named) if needs.columns is None else CAPTIONS in needs.columns
+        self._describe(uses=_USES)
         if self._has_captions:
             self._describe(provides=frozenset({Content.IMAGE, Content.CAPTIONS}))
         self._are_classes = are_classes and not self._has_captions
@@ -120,7 +138,9 @@ class CocoSource(Source):
         """
         classes = dict[str, None]()
         paths = [file.entry.path for file in self._files]
-        self.unmatched, self.unread = [], Counter()
+        self.unmatched = []
+        numbers: dict[str, set[int | None]] = {}
+        by_url = False
         self.notes = describe_splits(paths, [file.split for file in self._files], self._inputs)
         of_masks = pair_roots(self._files, self._roots.mask_root, "mask_root")
         for file, roots, masks in zip(
@@ -130,13 +150,19 @@ class CocoSource(Source):
             annotations = read_coco(file.entry, self._needs, needs_captions=has_captions, needs_boxes=has_boxes)
             classes.update(dict.fromkeys(annotations.class_names))
             self.unmatched += annotations.unmatched(file.entry.path)
-            self.unread += annotations.unread
+            by_url = by_url or annotations.named_by_url
+            for name in annotations.class_names:
+                numbers.setdefault(name, set()).add(annotations.class_numbers.get(name))
+            for field, count in annotations.fields.items():
+                self.skipped.see_field(printable(storage.basename(file.entry.path)), field, count)
             self.notes += annotations.notes(file.entry.path)
             chosen = self._choose_roots(annotations, file.entry.path, roots)
             self._mask_roots = self._choose_mask_roots(annotations, file.entry.path, masks, chosen)
             for image in annotations.images:
                 yield self._reference(image, annotations, file, chosen)
-        self._describe(class_names=tuple(classes))
+        plain = {name: number for name, (number, *more) in numbers.items() if number is not None and not more}
+        uses = {**_USES, "images[].coco_url": STRUCTURE} if by_url else _USES
+        self._describe(class_names=tuple(classes), class_numbers=plain, uses=uses)
 
     def _choose_roots(self, annotations: CocoAnnotations, path: str, roots: FileRoots) -> Sequence[str]:
         """Returns the folders to search, based on the first images; raises an error if these exist at similar paths."""

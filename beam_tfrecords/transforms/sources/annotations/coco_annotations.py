@@ -16,7 +16,6 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_pixels, pack_segmentation
 from beam_tfrecords.transforms.refs.sample_refs import Scalar, object_mask
@@ -57,6 +56,7 @@ class CocoAnnotations:
       categories: id -> name.
       named_by_url: whether image names come from their COCO URLs, as folder and file.
       panoptic: number of an image -> name of the PNG with the ids of its objects.
+      others: name beside the three arrays -> 1.
     """
 
     def __init__(self, needs: Needs, *, needs_captions: bool, needs_boxes: bool) -> None:
@@ -78,13 +78,16 @@ class CocoAnnotations:
         self._keypoints: list[bytes] | None = [] if needs.keypoints else None
         self._captions: list[str] | None = [] if needs_captions else None
         self._with_box = self._unplaced = self._bare = 0
-        # Content -> number of objects that have it, of contents that are not read.
-        self.unread: Counter[Content] = Counter()
+        self.others: Counter[str] = Counter()
+        # (array, names of an element) -> number of such elements.
+        self._forms: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        self._outlines = self._points = self._texts = 0
 
     def add(self, kind: str, value: Any) -> None:
         """Adds an element of one of the three arrays."""
         if not isinstance(value, dict):
             raise JsonError(f"an element of {kind} is {str(value)[:50]!r}; expected an object")
+        self._forms[kind, tuple(value)] += 1
         getattr(self, f"_add_{kind}")(value)
 
     def _add_images(self, value: dict[str, Any]) -> None:
@@ -114,7 +117,7 @@ class CocoAnnotations:
             self._add_caption(value)
             return
         if "caption" in value and _BOXED.isdisjoint(value):
-            self.unread[Content.CAPTIONS] += 1
+            self._texts += 1
             return
         if "segments_info" in value:
             self._add_segments(value)
@@ -131,6 +134,7 @@ class CocoAnnotations:
         for segment in segments:
             if not isinstance(segment, dict) or type(segment.get("id")) is not int:
                 raise JsonError(f"an element of 'segments_info' has no 'id': {str(segment)[:100]}")
+            self._forms["annotations[].segments_info", tuple(segment)] += 1
             segment = {**segment, "image_id": value.get("image_id"), "segmentation": segment["id"]}
             self._add_object(segment, functools.partial(pack_pixels, object_mask(PANOPTIC)))
 
@@ -148,17 +152,15 @@ class CocoAnnotations:
         self._boxes.extend((x, y, x + width, y + height))
         self._areas.append(as_number(value.get("area")))
         self._crowds.append(value.get("iscrowd") in (1, True))
+        outline = value.get("segmentation")
+        self._outlines += bool(outline) and not self.panoptic
+        self._points += bool(value.get("keypoints"))
         if self._polygons is not None:
-            outline = value.get("segmentation")
             self._polygons.append(pack(outline))
             # Run lengths have no corners.
             self._bare += not self._polygons[-1] or (self._needs.corners and not isinstance(outline, list))
-        elif value.get("segmentation"):
-            self.unread[Content.POLYGONS] += 1
         if self._keypoints is not None:
             self._keypoints.append(pack_keypoints(value.get("keypoints")))
-        elif value.get("keypoints"):
-            self.unread[Content.KEYPOINTS] += 1
         self._of_image.append(self._number(self._image_ids, image_id))
         self._of_category.append(self._number(self._category_ids, category))
 
@@ -179,6 +181,24 @@ class CocoAnnotations:
         return ids.setdefault(one, len(ids))
 
     @property
+    def fields(self) -> Counter[str]:
+        """Field of the file -> number of its values; outlines and keypoints count where they are not empty."""
+        found = Counter(self.others)
+        for (kind, names), count in self._forms.items():
+            found.update({f"{kind}[].{name}": count for name in names})
+        exact = {"segmentation": self._outlines, "keypoints": self._points}
+        for name, count in exact.items():
+            found[f"annotations[].{name}"] = count
+        return +found
+
+    @property
+    def class_numbers(self) -> dict[str, int]:
+        """Class -> its number, if all ids of categories are numbers and no two classes share a name."""
+        names = self.categories
+        is_plain = all(map(str.isdecimal, names)) and len({*names.values()}) == len(names)
+        return {name: int(one) for one, name in names.items()} if is_plain else {}
+
+    @property
     def class_names(self) -> list[str]:
         """Names of the categories in id order; categories with the same name form one class."""
         ordered = sorted(self.categories, key=self._order_of_category.__getitem__)
@@ -190,7 +210,7 @@ class CocoAnnotations:
         Raises:
           JsonError: no annotation has a box, or the needed polygons or keypoints.
         """
-        has_any = len(self._of_image) or self.unread[Content.CAPTIONS]
+        has_any = len(self._of_image) or self._texts
         if has_any and not self._with_box and self._needs_boxes:
             raise JsonError("none of its annotations has a 'bbox'; if they are captions, use `layout=captions`")
         if self._polygons and self._bare == len(self._polygons):
@@ -310,7 +330,7 @@ def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, ne
     annotations = CocoAnnotations(needs, needs_captions=needs_captions, needs_boxes=needs_boxes)
     try:
         with unchanged(file.path, file.version), storage.open_read(file.path, version=file.version) as opened:
-            for kind, value in read_arrays(opened, _ARRAYS):
+            for kind, value in read_arrays(opened, _ARRAYS, annotations.others):
                 annotations.add(kind, value)
         annotations.close()
     except JsonError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import IO, Any
 
@@ -26,12 +27,15 @@ class JsonError(ValueError):
     """The file is not the expected JSON; the message says where and why."""
 
 
-def read_arrays(file: IO[bytes], names: Collection[str]) -> Iterator[tuple[str, Any]]:
+def read_arrays(
+    file: IO[bytes], names: Collection[str], others: Counter[str] | None = None
+) -> Iterator[tuple[str, Any]]:
     """Yields the elements of some arrays in a JSON object, in file order.
 
     Args:
       file: the file, in UTF-8 with or without a byte order mark.
       names: names of the arrays; other values of the object are skipped.
+      others: counts the names of the skipped values.
 
     Yields:
       The name of the array, and an element.
@@ -45,20 +49,26 @@ def read_arrays(file: IO[bytes], names: Collection[str]) -> Iterator[tuple[str, 
             yield from ((name, element) for element in _read_array(text))
         else:
             text.value()
+            if others is not None:
+                others[name] += 1
 
 
-def read_elements(file: IO[bytes], names: Sequence[str], *, of_object: bool = False) -> Iterator[Any]:
+def read_elements(
+    file: IO[bytes], names: Sequence[str], *, of_object: bool = False, others: Counter[str] | None = None
+) -> Iterator[Any]:
     """Yields the elements of one array, or the values of one object, in file order.
 
     Args:
       file: the file, in UTF-8 with or without a byte order mark.
       names: names that lead to the array or object, from the outermost; empty for the document itself.
       of_object: whether it is an object. Yields nothing if it is of the other kind, or not there.
+      others: counts the names beside those that lead to it.
 
     Raises:
       JsonError: the file is not JSON or is damaged.
     """
     text = _Text(file)
+    others = Counter() if others is None else others
     around = []
     for name in names:
         if text.next() != "{":
@@ -67,6 +77,7 @@ def read_elements(file: IO[bytes], names: Sequence[str], *, of_object: bool = Fa
         for found in around[-1]:
             if found == name:
                 break
+            others[".".join([*names[: len(around) - 1], found])] += 1
             text.value()
         else:
             return
@@ -77,8 +88,9 @@ def read_elements(file: IO[bytes], names: Sequence[str], *, of_object: bool = Fa
             yield text.value()
     else:
         yield from _read_array(text)
-    for object_names in reversed(around):
-        for _ in object_names:
+    for depth, object_names in reversed([*enumerate(around)]):
+        for found in object_names:
+            others[".".join([*names[:depth], found])] += 1
             text.value()
 
 

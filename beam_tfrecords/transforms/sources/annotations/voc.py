@@ -28,6 +28,7 @@ from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.names import plain_path
 from beam_tfrecords.transforms.sources.image_files import with_masks
 from beam_tfrecords.transforms.sources.inputs import Inputs, key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, OUTLINE, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, Source, Unmatched
@@ -41,6 +42,15 @@ _MASKS, _MASK_LISTS = "SegmentationClass", "ImageSets/Segmentation"
 _SPLITS = ("train", "val", "test")
 _BOTH = "trainval"
 _THREADS = 16
+_OUTLINES = "outlines of objects"
+_USES: Uses = {
+    "size": STRUCTURE,
+    "filename": STRUCTURE,
+    "object.name": CLASS,
+    **dict.fromkeys(("object.bndbox", "object.robndbox", "object.polygon"), BOX),
+    **{f"object.{name}": (f"objects.{name}",) for name in ("pose", "difficult", "truncated")},
+    _OUTLINES: OUTLINE,
+}
 
 
 class AnnotatedFolders(Source):
@@ -52,7 +62,7 @@ class AnnotatedFolders(Source):
       needs: requested contents.
     """
 
-    description = Description(provides=frozenset({Content.IMAGE, Content.LABEL, Content.OBJECTS, *DRAWN}))
+    description = Description(provides=frozenset({Content.IMAGE, Content.LABEL, Content.OBJECTS, *DRAWN}), uses=_USES)
 
     def __init__(self, roots: Mapping[str, str], inputs: Inputs, needs: Needs) -> None:
         super().__init__()
@@ -66,13 +76,20 @@ class AnnotatedFolders(Source):
         Raises:
           RequestError: polygons are needed, and no object has one.
         """
-        self.notes, self.unmatched, self.unread = [], [], Counter()
+        self.notes, self.unmatched = [], []
+        self._forms: Counter[tuple[str, ...]] = Counter()
+        self._outlines = 0
         total = bare = 0
         for prefix, root in self._roots.items():
             for ref in self._samples_of(root.rstrip("/"), prefix, self._inputs.splits.get(root)):
                 found = ref.objects or Objects()
                 total, bare = total + len(found.labels), bare + (found.polygons or [b""] * len(found.labels)).count(b"")
                 yield ref
+        for fields, count in self._forms.items():
+            for field in fields:
+                self.skipped.see_field(f"*{_XML}", field, count)
+        if self._outlines:
+            self.skipped.see_field(f"*{_XML}", _OUTLINES, self._outlines)
         if self._needs.polygons and total and bare == total:
             raise RequestError(
                 f"{quote_input(next(iter(self._roots.values())))}: none of its {total:,} objects has a polygon or a "
@@ -86,7 +103,7 @@ class AnnotatedFolders(Source):
         """Returns objects without the polygons that the layout does not store, and counts these."""
         if isinstance(objects, SampleError) or self._needs.polygons or not objects.polygons:
             return objects
-        self.unread[Content.POLYGONS] += sum(map(bool, objects.polygons))
+        self._outlines += sum(map(bool, objects.polygons))
         return dataclasses.replace(objects, polygons=())
 
     def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
@@ -115,7 +132,7 @@ class VocFilesSource(AnnotatedFolders):
         ) -> tuple[str, list[storage.FileEntry], Objects | SampleError]:
             name, entry, found = pair
             if len(found) == 1:
-                return name, found, read_annotation(entry.path)
+                return name, found, read_annotation(entry.path, self._forms)
             several = f"several images may be meant: {', '.join(sorted(printable(one.path) for one in found[:3]))}"
             reason = FailureReason.INVALID_ROW if found else FailureReason.UNREADABLE
             detail = several if found else "no image of this name"
@@ -255,7 +272,7 @@ class VocSource(AnnotatedFolders):
                 return name, Objects()
             if name not in annotated:
                 return name, _error(FailureReason.LABEL_MISSING, f"no annotation: {_ANNOTATIONS}/{name}.xml")
-            return name, read_annotation(storage.join(folder, f"{name}.xml"))
+            return name, read_annotation(storage.join(folder, f"{name}.xml"), self._forms)
 
         found = map_in_threads(read, names, threads=_THREADS) if storage.has_scheme(root) else map(read, names)
         for name, objects in found:

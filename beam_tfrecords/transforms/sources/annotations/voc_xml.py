@@ -8,6 +8,8 @@ Turned boxes and polygons of other programs (`robndbox` of roLabelImg and DIOR-R
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -22,20 +24,31 @@ _MOST_BYTES = 16 << 20
 _MOST_SIDE = 1 << 31
 # Elements of an object that may have more than the sides of an upright box.
 _SHAPES = ("robndbox", "polygon", "bndbox")
+_NUMBERS = frozenset({"size", "bndbox", "robndbox"})
+_SIDES = frozenset({"width", "height", "depth", "cx", "cy", "w", "h", "angle"})
 # Three points.
 _LEAST_SIDES = 6
 
 
-def read_annotation(path: str) -> Objects | SampleError:
-    """Returns the objects in an XML file, or the error of reading it."""
+def read_annotation(path: str, forms: Counter[tuple[str, ...]]) -> Objects | SampleError:
+    """Returns the objects in an XML file, or the error of reading it.
+
+    Args:
+      path: the file.
+      forms: counts the elements with the same children, as paths such as `object.name`.
+    """
     try:
-        return parse_annotation(retry_faults(path, lambda: _read(path)))
+        return parse_annotation(retry_faults(path, lambda: _read(path)), forms)
     except SampleError as error:
         return _error(error.reason, f"{printable(storage.basename(path))}: {error.detail}")
 
 
-def parse_annotation(data: bytes) -> Objects:
+def parse_annotation(data: bytes, forms: Counter[tuple[str, ...]] | None = None) -> Objects:
     """Parses the objects of an annotation.
+
+    Args:
+      data: the XML.
+      forms: as for `read_annotation`.
 
     Raises:
       SampleError: the data is not XML, an object has no class, or there are too many objects.
@@ -47,6 +60,9 @@ def parse_annotation(data: bytes) -> Objects:
     values: dict[str, list[int | str]] = {"difficult": [], "truncated": [], "pose": []}
     found = root.findall("object")
     check_count(len(found))
+    if forms is not None:
+        forms[tuple(_paths(root, ""))] += 1
+        forms.update(tuple(_paths(one, "object.")) for one in found)
     for one in found:
         name = (one.findtext("name") or "").strip()
         if not name:
@@ -72,6 +88,16 @@ def parse_annotation(data: bytes) -> Objects:
         size=size,
         polygons=tuple(polygons) if any(polygons) else (),
     )
+
+
+def _paths(element: ElementTree.Element, path: str) -> Iterator[str]:
+    """Yields the paths of the children of an element, and of further children of a box or size."""
+    for child in element:
+        if path or child.tag != "object":
+            yield f"{path}{child.tag}"
+        if child.tag in _NUMBERS:
+            others = (one.tag for one in child if one.tag[:1] not in ("x", "y") and one.tag not in _SIDES)
+            yield from (f"{path}{child.tag}.{tag}" for tag in others)
 
 
 def _read_corners(shape: ElementTree.Element | None) -> list[float]:

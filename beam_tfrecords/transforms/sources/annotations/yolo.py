@@ -35,6 +35,8 @@ from beam_tfrecords.transforms.sources.annotations.yolo_data import (
     without_folders,
 )
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import (
+    KEYPOINTS,
+    OUTLINES,
     LabelFiles,
     count_keypoints,
     read_objects,
@@ -43,6 +45,8 @@ from beam_tfrecords.transforms.sources.annotations.yolo_labels import (
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input, split_of_word
+from beam_tfrecords.transforms.sources.meaning.ledger import KEYPOINTS as POINTS
+from beam_tfrecords.transforms.sources.meaning.ledger import OUTLINE
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
@@ -98,7 +102,8 @@ class YoloSource(Source):
     """
 
     description = Description(
-        provides=frozenset({Content.IMAGE, Content.LABEL, Content.OBJECTS, *DRAWN, Content.KEYPOINTS})
+        provides=frozenset({Content.IMAGE, Content.LABEL, Content.OBJECTS, *DRAWN, Content.KEYPOINTS}),
+        uses={OUTLINES: OUTLINE, KEYPOINTS: POINTS},
     )
 
     def __init__(self, data: YoloData, places: YoloPaths, needs: Needs) -> None:
@@ -123,7 +128,8 @@ class YoloSource(Source):
         """
         images, background, listed, without = 0, 0, 0, 0
         self._numbers.clear()
-        self.notes, self.unmatched, self.unread = [], [], Counter()
+        self.notes, self.unmatched, fields = [], [], Counter[str]()
+        self._fields = fields
         is_remote = storage.has_scheme(self._data.root)
         found = self._images()
         first = list(itertools.islice(found, _FIRST_IMAGES))
@@ -149,6 +155,10 @@ class YoloSource(Source):
                 without += objects.polygons.count(b"")
                 yield reference(image.key, image.uri, objects, self._needs, split=image.split, found=image.found)
         self._refuse_numbers_from_one()
+        for field, count in fields.items():
+            self.skipped.see_field("*.txt", field, count)
+        for key in self._data.others:
+            self.skipped.see_field(printable(storage.basename(self._data.file)), key)
         self.unmatched = self._label_files.unmatched(images - background)
         if not (self._data.names or self._needs.class_names):
             self.notes.append("there is no list of the classes, so that they are numbers; `class_names` names them")
@@ -267,7 +277,7 @@ class YoloSource(Source):
                 has_visibility=self._data.has_visibility,
                 needs_polygons=needs_polygons,
                 needs_keypoints=self._needs.keypoints,
-                unread=self.unread,
+                fields=self._fields,
                 numbers=self._numbers,
             )
         except OSError:

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -27,6 +27,8 @@ DARKNET = ".data"
 # Class lists of labelImg, CVAT and Roboflow, in folders without a data file.
 NAME_LIST = re.compile(r"(?:classes|obj\.names|_darknet\.labels|predefined_classes)(?:\.txt)?", re.IGNORECASE)
 _SPLITS = ("train", "val", "valid", "validation", "test")
+# The number of classes is that of the names.
+_KEYS = frozenset({*_SPLITS, "path", "names", "kpt_shape", "nc", "classes"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +41,8 @@ class YoloData:
       names: class number -> name; empty without a list of classes, so that the numbers are the classes.
       keypoints: number of keypoint values in a row after the box.
       has_visibility: whether the visibility of a keypoint follows its x and y.
+      file: path of the data file; "" without one.
+      others: keys of the data file that are not read.
     """
 
     root: str
@@ -46,6 +50,8 @@ class YoloData:
     names: Mapping[int, str]
     keypoints: int
     has_visibility: bool = True
+    file: str = ""
+    others: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +132,8 @@ def read_data(places: YoloPaths) -> YoloData:
         if paths := [_find(one, root, places) for one in values]:
             splits.setdefault(SPLIT_NAMES[word], []).extend(paths)
     points, size = _read_shape(data)
-    return YoloData(root, splits, names, points * size, has_visibility=size == 3)
+    others = [str(key) for key in data if key not in _KEYS]
+    return YoloData(root, splits, names, points * size, has_visibility=size == 3, file=path, others=others)
 
 
 def without_folders(path: str, count: int) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_polygons
 from beam_tfrecords.transforms.service_faults import retry_faults
@@ -38,6 +37,8 @@ _NO_LABELS = frozenset(
         "predefined_classes.txt",
     }
 )
+# Parts of objects, for which the rows have no names.
+OUTLINES, KEYPOINTS = "outlines of objects", "keypoints"
 _MOST_BYTES = 16 << 20
 _MOST_ROWS = 20
 # Number of files to inspect to find out whether a folder has labels.
@@ -168,7 +169,7 @@ def read_objects(
     has_visibility: bool = True,
     needs_polygons: bool = False,
     needs_keypoints: bool = False,
-    unread: Counter[Content] | None = None,
+    fields: Counter[str] | None = None,
     numbers: set[int] | None = None,
 ) -> Objects:
     """Reads the objects in a label file.
@@ -180,7 +181,7 @@ def read_objects(
       has_visibility: whether a keypoint has three values; without visibility, it is visible unless x or y is negative.
       needs_polygons: whether to return polygons in addition to boxes.
       needs_keypoints: whether to return keypoints in addition to boxes.
-      unread: counts the objects with a content that is not returned.
+      fields: counts the objects with an outline or keypoints.
       numbers: receives the class numbers.
 
     Raises:
@@ -204,13 +205,13 @@ def read_objects(
             polygons += [b""] if needs_polygons else []
             if needs_keypoints:
                 points.append(_pack_keypoints(values[5:], keypoints, has_visibility=has_visibility))
-            elif unread is not None and len(values) > 5:
-                unread[Content.KEYPOINTS] += 1
+            if fields is not None and len(values) > 5:
+                fields[KEYPOINTS] += 1
         elif len(values) >= 7 and len(values) % 2 and not keypoints:
             boxes += (min(values[1::2]), min(values[2::2]), max(values[1::2]), max(values[2::2]))
             polygons += [pack_polygons([values[1:]])] if needs_polygons else []
-            if unread is not None and not needs_polygons:
-                unread[Content.POLYGONS] += 1
+            if fields is not None:
+                fields[OUTLINES] += 1
         else:
             what = f"no box with {keypoints} values of keypoints" if keypoints else "neither box nor polygon"
             raise _error(FailureReason.INVALID_ROW, f"line {number}: {line.strip()[:80]!r} is {what}")

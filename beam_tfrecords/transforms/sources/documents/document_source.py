@@ -25,6 +25,7 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
     refuse_folders_as_splits,
     rejected,
 )
+from beam_tfrecords.transforms.sources.documents.document_fields import DocumentFields
 from beam_tfrecords.transforms.sources.documents.first_samples import MOST_FIRST, find_problem, refuse_unfit
 from beam_tfrecords.transforms.sources.documents.image_finder import ImageFinder
 from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, as_list, name_classes
@@ -192,6 +193,7 @@ class DocumentSource(Source):
         """
         self.notes, self.unmatched = [*self._said], []
         self._reader = ObjectReader(self.mapping, self._needs)
+        self._fields = DocumentFields(self.mapping)
         self._finders = {
             roots: ImageFinder(self._list_images(roots)) for roots in {one.roots for one in self.documents}
         }
@@ -209,7 +211,11 @@ class DocumentSource(Source):
         elif reader.other and reader.other == reader.total:
             problem = f"reads none of {reader.total:,} elements, which are of other kinds"
         refuse_unfit(self.mapping, self.documents[0].file, problem)
-        self.unread = reader.unread
+        names = {posixpath.basename(one.below) for one in self.documents}
+        shown = printable(names.pop()) if len(names) == 1 else self.mapping.documents or "documents"
+        for field, count in self._fields.counts.items():
+            self.skipped.see_field(shown, field, count)
+        self._describe(uses=self._fields.uses)
         self._add_notes()
         if self._needs.polygons and reader.without and Content.POLYGONS in self.description.provides:
             if reader.without == reader.read_count:
@@ -223,12 +229,12 @@ class DocumentSource(Source):
     def _samples(self) -> Iterator[SampleRef]:
         are_remote = any(storage.has_scheme(one.file.path) for one in self.documents)
         if are_remote and all(holds_one(one.below, self.mapping) for one in self.documents):
-            read = functools.partial(_read_all, self.mapping)
+            read = functools.partial(_read_all, self.mapping, self._fields)
             for document, found in map_in_threads(read, self.documents, threads=_THREADS):
                 yield from self._references(document, found)
         else:
             for document in self.documents:
-                yield from self._references(document, _read(self.mapping, document))
+                yield from self._references(document, _read(self.mapping, self._fields, document))
 
     def _references(self, document: _Document, nodes: Iterator[Any] | Sequence[Any]) -> Iterator[SampleRef]:
         for number, node in enumerate(nodes, 1):
@@ -354,7 +360,7 @@ class DocumentSource(Source):
             )
 
 
-def _read(mapping: DocumentMapping, document: _Document) -> Iterator[Any]:
+def _read(mapping: DocumentMapping, fields: DocumentFields, document: _Document) -> Iterator[Any]:
     """Yields the samples of a document; a `SampleError` if it is damaged and one sample.
 
     Raises:
@@ -362,7 +368,7 @@ def _read(mapping: DocumentMapping, document: _Document) -> Iterator[Any]:
     """
     try:
         with unchanged(document.file.path, document.file.version):
-            yield from read_samples(document.file, mapping)
+            yield from read_samples(document.file, mapping, fields=fields)
     except SampleError as error:
         if not holds_one(document.below, mapping):
             shown = quote_input(document.file.path)
@@ -370,8 +376,8 @@ def _read(mapping: DocumentMapping, document: _Document) -> Iterator[Any]:
         yield error
 
 
-def _read_all(mapping: DocumentMapping, document: _Document) -> tuple[_Document, list[Any]]:
-    return document, retry_faults(document.file.path, lambda: list(_read(mapping, document)))
+def _read_all(mapping: DocumentMapping, fields: DocumentFields, document: _Document) -> tuple[_Document, list[Any]]:
+    return document, retry_faults(document.file.path, lambda: list(_read(mapping, fields, document)))
 
 
 def _find_text(expression: Expression, node: Any) -> str:

@@ -6,12 +6,10 @@ import array
 import contextlib
 import functools
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.labels import whole_number
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_polygons, turn_box
@@ -49,7 +47,6 @@ class ObjectReader:
       needs: requested contents.
 
     Attributes:
-      unread: content -> number of objects that have it, of contents that are not needed.
       ignored: number of objects that the mapping ignores.
       other: number of elements of the lists of objects that are of no kind of the mapping.
       total: number of all elements.
@@ -66,7 +63,6 @@ class ObjectReader:
         lists = [(kind.objects, _without_conditions(kind.objects)) for kind in self._kinds]
         self._lists = {repr(every.tree): every for some, every in lists if every.tree != some.tree}
         self._keypoints = 0
-        self.unread: Counter[Content] = Counter()
         self.ignored = self.other = self.total = self.several = self.read_count = self.without = 0
         self.found_any = False
 
@@ -101,8 +97,6 @@ class ObjectReader:
                 shapes[place] = _join(shapes[place], shape) if place in shapes else shape
         self.read_count += len(shapes)
         self.without += sum(not shape.polygons for shape in shapes.values())
-        for shape in shapes.values():
-            self._count_unread(shape)
         is_normalized = self._kinds[0].unit in _SCALES
         return Objects(
             tuple(side for shape in shapes.values() for side in shape.box),
@@ -126,12 +120,6 @@ class ObjectReader:
         if read <= elements:
             self.total += len(elements)
             self.other += len(elements - read)
-
-    def _count_unread(self, shape: _Shape) -> None:
-        if shape.polygons and not self._needs.polygons:
-            self.unread[Content.POLYGONS] += 1
-        if shape.points and not self._needs.keypoints:
-            self.unread[Content.KEYPOINTS] += 1
 
     def _pad(self, several: Sequence[Sequence[float]]) -> tuple[bytes, ...]:
         """Returns keypoints of equal number; those that objects lack are not labelled."""

@@ -7,6 +7,7 @@ import csv
 import functools
 import io
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree
@@ -16,6 +17,7 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_elements
 from beam_tfrecords.transforms.sources.annotations.voc_xml import parse_xml
 from beam_tfrecords.transforms.sources.documents.compiled import names_of
+from beam_tfrecords.transforms.sources.documents.document_fields import DocumentFields
 from beam_tfrecords.transforms.sources.documents.mapping import HEADING, DocumentMapping, Expression
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import is_image_name
@@ -27,13 +29,20 @@ ROWS = (".csv", ".tsv", ".txt", ".pts", ".gt")
 _MOST_BYTES = 64 << 20
 
 
-def read_samples(file: storage.FileEntry, mapping: DocumentMapping, *, most_bytes: int | None = None) -> Iterator[Any]:
+def read_samples(
+    file: storage.FileEntry,
+    mapping: DocumentMapping,
+    *,
+    most_bytes: int | None = None,
+    fields: DocumentFields | None = None,
+) -> Iterator[Any]:
     """Yields the part of a document for each sample; a `SampleError` in place of a damaged line or row.
 
     Args:
       file: the document.
       mapping: where things are in it.
       most_bytes: how much to read of rows, or of a list of samples in JSON; None for all.
+      fields: counts the fields of the document.
 
     Raises:
       SampleError: the document is damaged, or an expression does not fit it.
@@ -41,9 +50,10 @@ def read_samples(file: storage.FileEntry, mapping: DocumentMapping, *, most_byte
     with storage.open_read(file.path, version=file.version) as opened:
         name = file.path.lower()
         if name.endswith(LINES):
-            yield from _find_each(_read_lines(opened), mapping)
+            yield from _find_each(_seen(_read_lines(opened), fields), mapping)
         elif name.endswith(ROWS) or mapping.columns:
             rows = _read_rows(_decode(opened, most_bytes), mapping, is_csv=name.endswith((".csv", ".tsv")))
+            rows = _seen(rows, fields)
             if mapping.image.text == HEADING:
                 yield from _group_rows(rows)
             elif mapping.samples is None:
@@ -52,9 +62,18 @@ def read_samples(file: storage.FileEntry, mapping: DocumentMapping, *, most_byte
             else:
                 yield from _find_each((row if isinstance(row, SampleError) else [row] for row in rows), mapping)
         elif name.endswith(".xml"):
-            yield from _find_samples(_read_tree(_read_whole(opened), mapping), mapping)
+            (tree,) = _seen([_read_tree(_read_whole(opened), mapping)], fields)
+            yield from _find_samples(tree, mapping)
         else:
-            yield from _read_json(opened, mapping, most_bytes)
+            yield from _read_json(opened, mapping, most_bytes, fields)
+
+
+def _seen(parts: Iterable[Any], fields: DocumentFields | None) -> Iterator[Any]:
+    """Yields the parts of a document, and counts their fields."""
+    for part in parts:
+        if fields is not None and not isinstance(part, SampleError):
+            fields.add(part)
+        yield part
 
 
 def holds_one(path: str, mapping: DocumentMapping) -> bool:
@@ -87,11 +106,14 @@ def _read_whole(file: Any) -> bytes:
 # JSON
 
 
-def _read_json(file: Any, mapping: DocumentMapping, most_bytes: int | None) -> Iterator[Any]:
+def _read_json(
+    file: Any, mapping: DocumentMapping, most_bytes: int | None, fields: DocumentFields | None
+) -> Iterator[Any]:
     streamed = _find_stream(mapping.samples)
     try:
         if streamed is None:
-            yield from _find_samples(read_json(_read_whole(file).removeprefix(b"\xef\xbb\xbf")), mapping)
+            (tree,) = _seen([read_json(_read_whole(file).removeprefix(b"\xef\xbb\xbf"))], fields)
+            yield from _find_samples(tree, mapping)
             return
         paths, of_object, rest = streamed
         is_cut = False
@@ -100,11 +122,15 @@ def _read_json(file: Any, mapping: DocumentMapping, most_bytes: int | None) -> I
             file, is_cut = io.BytesIO(start), len(start) == most_bytes
         for names in paths:
             file.seek(0)
-            element = None
+            element, others = None, Counter[str]()
             with contextlib.suppress(JsonError) if is_cut else contextlib.nullcontext():
-                for element in read_elements(file, names, of_object=of_object):
+                for element in read_elements(file, names, of_object=of_object, others=others):
+                    if fields is not None:
+                        fields.add(element, f"{'.'.join(names)}{'.*' if of_object else '[]'}")
                     yield from rest.find([element]) or ()
             if element is not None:
+                if fields is not None:
+                    fields.counts.update(others)
                 return
     except (JsonError, ValueError) as error:
         raise _error(f"not valid JSON: {error}") from None

@@ -18,8 +18,10 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import StagingFiles
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.records.file_names import FILE_NAMES, file_name
 from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.records.object_features import find_object_features, read_objects
+from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import read_cell
 
 # Usual names of the fields, the first of which are those of `Sample`; the others are TensorFlow's.
@@ -46,21 +48,22 @@ class ElementReader:
     fields: Mapping[str, str]
     needs_objects: bool
 
-    def read(self, element: Any, staging: StagingFiles) -> SampleRef:
+    def read(self, element: Any, staging: StagingFiles, skipped: Skipped) -> SampleRef:
         """Returns the reference of an element; a rejected one if a value cannot be stored or an image does not exist.
 
         Args:
           element: a `Sample`, a dictionary, a dataclass, a `NamedTuple`, a `beam.Row`, or a `tf.train.Example`, which
             may be serialized.
           staging: receives bytes and arrays.
+          skipped: counts the fields of the element.
 
         Raises:
           BuildError: the element has another type, or no key; or a service fault.
         """
         if isinstance(element, Sample):
-            return self.samples.read(element, staging)
+            return self.samples.read(element, staging, skipped)
         if (data := _serialized(element)) is not None:
-            return self._read_example(data, staging)
+            return self._read_example(data, staging, skipped)
         row = _row_of(element)
         if row is None:
             raise BuildError(
@@ -78,9 +81,10 @@ class ElementReader:
                 f"{self.samples.name}: found no key in an element with the fields {shown}; expected a "
                 "field `key`, or the name of another one in `key_column`"
             )
-        return self._read_row(key, staging, image=image, label=self._take(row, "label"), columns=row, **attributes)
+        label = self._take(row, "label")
+        return self._read_row(key, staging, skipped, image=image, label=label, columns=row, **attributes)
 
-    def _read_example(self, data: bytes, staging: StagingFiles) -> SampleRef:
+    def _read_example(self, data: bytes, staging: StagingFiles, skipped: Skipped) -> SampleRef:
         try:
             features = parse_plain_example(data)
         except ValueError as error:
@@ -90,16 +94,22 @@ class ElementReader:
         mask, split = row.pop("mask", None), row.pop("split", None)
         # Without a name, the content of an example is its key.
         key = content_hash(data) if key is None else _text(key)
+        wanted = self.samples.columns
+        if name := file_name(row):
+            key = f"{key}/{name}"
+            row = {field: value for field, value in row.items() if field not in FILE_NAMES or field in (wanted or ())}
+        found = find_object_features(features, Features(), image="", shown="") if self.needs_objects else None
+        of_objects = {*found.features} - {*(wanted or ())} if found and wanted is not None else set()
         ref = self._read_row(
             key,
             staging,
+            skipped,
             image=image,
             mask=mask,
             label=_texts(label),
             split=None if split is None else _text(split),
-            columns={name: _texts(value) for name, value in row.items()},
+            columns={name: _texts(value) for name, value in row.items() if name not in of_objects},
         )
-        found = find_object_features(features, Features(), image="", shown="") if self.needs_objects else None
         if found is None or ref.failure is not None:
             return ref
         try:
@@ -110,14 +120,14 @@ class ElementReader:
         labels = [one - found.first_class if isinstance(one, int) else one for one in objects.labels]
         return dataclasses.replace(ref, objects=dataclasses.replace(objects, labels=tuple(labels)))
 
-    def _read_row(self, key: Any, staging: StagingFiles, **attributes: Any) -> SampleRef:
+    def _read_row(self, key: Any, staging: StagingFiles, skipped: Skipped, **attributes: Any) -> SampleRef:
         try:
             if isinstance(objects := attributes.get("objects"), Mapping):
                 attributes["objects"] = _make_objects(objects)
             sample = Sample(key, **attributes)
         except (TypeError, ValueError) as error:
             return _rejected(str(key), error)
-        return self.samples.read(sample, staging)
+        return self.samples.read(sample, staging, skipped)
 
     def _take(self, row: dict[str, Any], what: str) -> Any:
         """Removes a field from a row and returns its value; None if the row has none."""

@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.roles import are_vectors
-from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader
+from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader, uses_of_samples
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -128,6 +128,7 @@ class _SampleSource(Source):
     def __init__(self, reader: SampleReader, needs: Needs) -> None:
         super().__init__()
         self.reader = dataclasses.replace(reader, columns=None if needs.takes_all else needs.columns)
+        self._describe(uses=uses_of_samples(self.reader.columns, needs.images, reader.group_column))
 
 
 class PythonSource(_SampleSource):
@@ -249,7 +250,7 @@ def _read_part(
       reader: reads its samples.
       container: the part.
       staging: receives bytes and arrays.
-      skipped: not used.
+      skipped: counts the fields of the samples.
 
     Raises:
       BuildError: the function fails, so that its remaining samples are unknown.
@@ -257,7 +258,7 @@ def _read_part(
     _, *call = container.partition
     samples = _guarded(function, lambda: _iterate(function.load()(*call)), call)
     while (sample := _guarded(function, lambda: next(samples, _END), call)) is not _END:
-        yield reader.read(sample, staging)
+        yield reader.read(sample, staging, skipped)
 
 
 def _guarded(function: UserFunction, step: Callable[[], Any], call: Sequence[Any]) -> Any:

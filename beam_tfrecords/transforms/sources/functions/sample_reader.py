@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,14 @@ from beam_tfrecords.transforms.mapping.from_sample import objects_of, parts_of, 
 from beam_tfrecords.transforms.mapping.image_file import ImageFile
 from beam_tfrecords.transforms.mapping.open_sample import find_listed
 from beam_tfrecords.transforms.mapping.sample import Sample
-from beam_tfrecords.transforms.refs.sample_refs import File, Locator, PixelRange, Range, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Locator, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import StagingFiles
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.meaning.ledger import BOX, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.path_rule import resolve
+from beam_tfrecords.transforms.sources.skipped import Skipped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +44,13 @@ class SampleReader:
     group_column: str | None
     is_usual: bool = False
 
-    def read(self, sample: Any, staging: StagingFiles) -> SampleRef:
+    def read(self, sample: Any, staging: StagingFiles, skipped: Skipped) -> SampleRef:
         """Returns the reference of a sample; a rejected one if a value cannot be stored or an image does not exist.
+
+        Args:
+          sample: the sample.
+          staging: receives bytes and arrays.
+          skipped: counts the fields of the sample.
 
         Raises:
           BuildError: the object is not a `Sample`, or a service fault.
@@ -52,6 +59,8 @@ class SampleReader:
             raise BuildError(
                 f"{quote_input(self.name)}: it gave {type(sample).__name__} where a beam_tfrecords.Sample is expected"
             )
+        for field in _fields_of(sample):
+            skipped.see_field(self.name, field)
         images: dict[str, Locator] = {}
         key = storage.shown(sample.key)
         split = None if sample.split is None else SPLIT_NAMES.get(sample.split, sample.split)
@@ -101,6 +110,35 @@ class SampleReader:
         where = found.uri, found.offset, found.length, name, found.version
         place = PixelRange(*where, shape=pixels.shape, axes="HWC"[: pixels.ndim], dtype=kind)
         return place, len(data), f"{content_hash(data)}@{list(pixels.shape)}{kind}"
+
+
+def _fields_of(sample: Sample) -> Iterator[str]:
+    of = sample.parts
+    yield from (name for name in ("mask", "objects") if of[name] is not None)
+    yield from (name if name == IMAGE else f"images.{name}" for name in of["images"])
+    if sample.label is not None:
+        yield "label"
+    yield from (f"columns.{name}" for name in sample.columns)
+
+
+def uses_of_samples(columns: Collection[str] | None, images: Collection[str], group: str | None) -> Uses:
+    """Returns the fields of samples, and the fields of a layout that store them.
+
+    Args:
+      columns: columns to keep; None for all.
+      images: names of the images that the layout stores.
+      group: column that keeps samples together, or None.
+    """
+    named = {f"columns.{name}": STRUCTURE for name in [*(columns or ()), *([group] if group else [])]}
+    kept = {f"images.{name}": STRUCTURE for name in images}
+    return {
+        IMAGE: ("image.", f"images.{IMAGE}"),
+        "mask": ("mask.",),
+        "objects": BOX,
+        "label": ("label", "column.label"),
+        **named,
+        **kept,
+    }
 
 
 def _check_usual(sample: Sample) -> None:

@@ -20,10 +20,12 @@ from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RECORD, Pixe
 from beam_tfrecords.transforms.sources.archives.members import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.pixels.pixel_reader import PixelReader
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.compressed import open_records
+from beam_tfrecords.transforms.sources.records.file_names import FILE_NAMES, file_name
 from beam_tfrecords.transforms.sources.records.object_features import ObjectFeatures, read_objects
 from beam_tfrecords.transforms.sources.records.record_images import FoundImage, NamedFiles
 from beam_tfrecords.transforms.sources.skipped import Skipped
@@ -57,6 +59,8 @@ class ReadTfrecord:
       named: name of a further image in the record -> its feature.
       lists: names in `named` whose feature has any number of images.
       files: image files that records name; None for images in records.
+      known: features of the first records.
+      names_images: whether records may have the file names of their images, which end the keys.
     """
 
     cells: RowReader
@@ -71,6 +75,8 @@ class ReadTfrecord:
     named: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lists: frozenset[str] = frozenset()
     files: NamedFiles | None = None
+    known: frozenset[str] = frozenset()
+    names_images: bool = False
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per record; rejects a damaged record, and continues after it if the framing allows.
@@ -80,7 +86,7 @@ class ReadTfrecord:
         Args:
           container: the file.
           staging: receives the images of a compressed file.
-          skipped: not used.
+          skipped: counts the features that the first records do not have.
 
         Raises:
           ChangedError: the file is no longer the listed version.
@@ -96,7 +102,7 @@ class ReadTfrecord:
                         raise corrupt(record)
                 else:
                     end = record.offset + record.length
-                yield self._read(cells, container, record, staging, is_compressed=is_compressed)
+                yield self._read(cells, container, record, staging, skipped, is_compressed=is_compressed)
                 number += 1
             if number < (length or 0):
                 detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
@@ -113,6 +119,7 @@ class ReadTfrecord:
         container: Container,
         record: Record | RecordError,
         staging: StagingFiles,
+        skipped: Skipped,
         *,
         is_compressed: bool,
     ) -> SampleRef:
@@ -133,12 +140,20 @@ class ReadTfrecord:
             if isinstance(record, RecordError):
                 raise corrupt(record)
             located.features = parse_plain_example(record.data)
+            for feature in located.features.keys() - self.known:
+                skipped.see_field(printable(storage.basename(container.uri)), feature)
             row = {column: read_cell(located.features.get(column)) for column in cells.needed}
+            if self.names_images and (name := file_name(_names_of(located.features))):
+                located.key = f"{located.key}/{name}"
         except ValueError as error:
             row = invalid_row(f"record {number} at byte {record.offset:,}: {error}")
         except SampleError as error:
             row = error
         return cells.sample(row, located, prefix="", split=self.splits.get(container.uri))
+
+
+def _names_of(features: ParsedExample) -> dict[str, Any]:
+    return {name: read_cell(features[name]) for name in FILE_NAMES if name in features}
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -25,6 +25,7 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.dataset_source import find_datasets, open_datasets
+from beam_tfrecords.transforms.sources.records.file_names import FILE_NAMES
 from beam_tfrecords.transforms.sources.records.folder_metadata import (
     Features,
     RecordMetadata,
@@ -135,6 +136,8 @@ class TfrecordSource(RowSource):
         # If datasets have different classes, the labels, which are names, determine the classes.
         common = names.get(named, ()) if len(set(class_names.values())) == 1 else ()
         by_feature = _names_by_feature(described)
+        names_images = images.files is None and settings.key_column is None and needs.records is None
+        of_names = FILE_NAMES if names_images else ()
         seen, kept = self.description, None
         if needs.records is not None:
             kept, notes = find_kept_layout(files, start.columns, needs.records, by_feature)
@@ -146,7 +149,7 @@ class TfrecordSource(RowSource):
             provides=seen.provides
             | ({Content.OBJECTS, Content.LABEL} if objects else frozenset())
             | ({Content.RECORDS} if kept else frozenset()),
-            used={*images.used, *(objects.features if objects else ()), *cells.needed},
+            used={*images.used, *(objects.features if objects else ()), *cells.needed, *of_names},
             class_names=common,
             column_classes={
                 name: by_feature[name][0] if len({*by_feature[name]}) == 1 else ()
@@ -181,6 +184,8 @@ class TfrecordSource(RowSource):
             kept=kept,
             named=images.named,
             lists=images.lists,
+            known=frozenset(start.columns),
+            names_images=names_images,
             files=NamedFiles(of.images, of.lists, of.patterns, roots, paths.allow_outside_root)
             if images.files
             else None,

@@ -384,7 +384,7 @@ def test_a_label_map_keeps_the_numbers_that_it_leaves_out(opened, read, tmp_path
 def test_features_that_nothing_takes_are_named(write, opened):
     source = opened(write(2, source_id=[b"a", b"b"], weight=[0.5, 1.0]))
     assert describe_unused(source.description.table, source.description.used) == [
-        "a.tfrecord: not used: source_id, weight; a layout takes such as column.source_id"
+        "not stored: a.tfrecord: source_id, weight; a layout takes such as column.source_id"
     ]
     source = opened(write(2, source_id=[b"a", b"b"]), columns=frozenset({"source_id"}))
     assert not describe_unused(source.description.table, source.description.used)

@@ -52,7 +52,7 @@ def test_the_delimiter_is_the_one_given(table):
 
 @pytest.mark.parametrize(
     ("numbers", "note"),
-    [("01", []), ("ab", ["m.csv: not used: a column without a name; give it a name to use it"])],
+    [("01", []), ("ab", ["not stored: m.csv: a column without a name; give it a name to use it"])],
 )
 def test_the_row_numbers_of_pandas_are_no_column(table, numbers, note):
     data = "".join(f"{number},{number}.jpg,cat\n" for number in numbers)

@@ -1,0 +1,180 @@
+"""The ledger: everything of an input that a dataset does not store, or stores under another number. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from beam_tfrecords.examples.class_values import ClassValue
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.transforms.labels import ClassNames, whole_number
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
+
+# Field of an input -> prefixes of the layout's fields that store it. A field without prefixes is not stored itself: it
+# identifies an image, a class or a split.
+Uses: TypeAlias = Mapping[str, Sequence[str]]
+STRUCTURE: Sequence[str] = ()
+# Where the classes, boxes and outlines of annotated objects are stored.
+CLASS = ("label", "objects.index", "objects.id", "objects.name", "mask.")
+BOX = ("objects.",)
+OUTLINE = ("objects.polygon", "objects.mask", "mask.")
+KEYPOINTS = ("objects.keypoint_",)
+
+# First field that stores a content -> the layouts that have it.
+_LAYOUTS = {
+    OUTLINE[0]: "`layout=detection_polygons` or `layout=detection_masks` stores outlines",
+    KEYPOINTS[0]: "`layout=detection_keypoints` stores keypoints",
+    "column.captions": "`layout=captions` stores captions",
+}
+_MOST_LINES, _MOST_NAMED = 10, 12
+
+
+class Fate(str, enum.Enum):
+    """What happens to a field: it is not stored, or stored under another number."""
+
+    NOT_STORED = "not stored"
+    RENUMBERED = "stored under another number"
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A field of the input that a dataset does not store as it is.
+
+    Attributes:
+      fate: what happens to the field.
+      file: name of the file, or a glob for files of one form.
+      field: column, key, feature, or path of keys such as `annotations[].score`.
+      count: number of values; 0 if it is unknown.
+      detail: what the values look like, or which number is stored for which.
+      remedy: the setting that stores the field; "" if there is none.
+    """
+
+    fate: Fate
+    file: str
+    field: str
+    count: int
+    detail: str = ""
+    remedy: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the entry as the manifest holds it."""
+        return {**dataclasses.asdict(self), "fate": self.fate.value}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Entry:
+        """Returns the entry that `to_json` wrote."""
+        known = {field.name: values[field.name] for field in dataclasses.fields(cls) if field.name in values}
+        return cls(**{**known, "fate": Fate(known["fate"])})
+
+
+def find_unstored(fields: Mapping[tuple[str, str], int], uses: Uses, layout: Layout) -> Iterator[Entry]:
+    """Yields the fields that the layout does not store, sorted by file and field; not the fields within these.
+
+    Args:
+      fields: (file, field) -> number of values, of all fields that the reader has seen.
+      uses: fields that the reader uses.
+      layout: features of an example.
+    """
+    stored = {*layout.fields, *(f"column.{name}" for name in layout.columns)}
+    left: set[tuple[str, str]] = set()
+    for (file, field), count in sorted(fields.items()):
+        parent = field.rpartition(".")[0].removesuffix("[]")
+        if (file, parent) in left:
+            left.add((file, field))
+        elif not is_stored(field, uses, stored):
+            left.add((file, field))
+            (first,) = [*uses.get(field, ())][:1] or [""]
+            remedy = _LAYOUTS.get(first) or (f"a layout takes such as {first}" if first else "")
+            yield Entry(Fate.NOT_STORED, file, field, count, remedy=remedy)
+
+
+def is_stored(field: str, uses: Uses, stored: Collection[str]) -> bool:
+    """Whether a field of an input is used, and stored if it has a value of its own."""
+    prefixes = uses.get(field)
+    if prefixes is None:
+        return False
+    return not prefixes or any(_holds(one, prefix) for one in stored for prefix in prefixes)
+
+
+def _holds(field: str, prefix: str) -> bool:
+    # The name of a column may start with that of another.
+    return field == prefix or (not prefix.startswith("column.") and field.startswith(prefix))
+
+
+def find_renumbered(numbers: Mapping[Scalar, int], classes: ClassNames, layout: Layout) -> Iterator[Entry]:
+    """Yields an entry if the number of a class in the input is not its stored number.
+
+    Args:
+      numbers: label -> number of the class in the input.
+      classes: the classes of the dataset.
+      layout: features of an example.
+    """
+    kinds = {one.class_value: one.name for one in layout.features if one.class_value not in (None, ClassValue.NAME)}
+    for kind, feature in kinds.items():
+        first = 1 if kind is ClassValue.ID else 0
+        stored = {number: classes.find(label) for label, number in numbers.items()}
+        moved = {was: index + first for was, index in sorted(stored.items()) if index is not None}
+        if any(was != now for was, now in moved.items()):
+            shown = [f"{was} -> {now}" for was, now in moved.items() if was != now]
+            more = ", …" if len(shown) > _MOST_NAMED else ""
+            yield Entry(
+                Fate.RENUMBERED,
+                "",
+                feature,
+                len(shown),
+                detail=", ".join(shown[:_MOST_NAMED]) + more,
+                remedy="`class_names` decides the numbers",
+            )
+
+
+def number_labels(labels: Iterable[Scalar]) -> dict[Scalar, int]:
+    """Returns label -> number, for labels that are whole numbers, or a number with a text."""
+    numbers = {}
+    for label in labels:
+        before = label.partition("\t")[0] if isinstance(label, str) and "\t" in label else label
+        if (number := whole_number(before)) is not None:
+            numbers[label] = number
+    return numbers
+
+
+def describe_ledger(entries: Iterable[Entry]) -> list[str]:
+    """Returns at most ten lines, one for the fields of each file or of files alike."""
+    lines = []
+    for (fate, file), several in _by_file(entries).items():
+        shown = [_describe_entry(one) for one in several[:_MOST_NAMED]]
+        more = f" and {len(several) - _MOST_NAMED:,} more" if len(several) > _MOST_NAMED else ""
+        remedies = [*dict.fromkeys(one.remedy for one in several if one.remedy)]
+        where = f"{file}: " if file else ""
+        lines.append("; ".join([f"{fate.value}: {where}{', '.join(shown)}{more}", *remedies]))
+    if len(lines) > _MOST_LINES:
+        left = len(lines) - _MOST_LINES + 1
+        lines[_MOST_LINES - 1 :] = [f"not stored: fields of {left:,} more files; manifest.json lists them (`ledger`)"]
+    return lines
+
+
+def _by_file(entries: Iterable[Entry]) -> dict[tuple[Fate, str], list[Entry]]:
+    """Groups entries by their file; files whose entries have the same fields are one group."""
+    by_file: dict[tuple[Fate, str], list[Entry]] = {}
+    for entry in entries:
+        by_file.setdefault((entry.fate, entry.file), []).append(entry)
+    alike: dict[tuple[Fate, tuple[str, ...]], list[str]] = {}
+    for (fate, file), several in by_file.items():
+        alike.setdefault((fate, tuple(one.field for one in several)), []).append(file)
+    grouped = {}
+    for (fate, fields), files in alike.items():
+        each = [by_file[fate, file] for file in files]
+        merged = [
+            dataclasses.replace(each[0][place], count=sum(of_file[place].count for of_file in each))
+            for place in range(len(fields))
+        ]
+        grouped[fate, files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"] = merged
+    return grouped
+
+
+def _describe_entry(entry: Entry) -> str:
+    if entry.fate is Fate.RENUMBERED:
+        return f"classes in {entry.field} ({entry.detail})"
+    words = [word for word in (entry.detail, f"{entry.count:,}" if entry.count else "") if word]
+    return f"{entry.field} ({', '.join(words)})" if words else entry.field
