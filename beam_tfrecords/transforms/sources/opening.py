@@ -36,7 +36,7 @@ from beam_tfrecords.transforms.sources.registry import (
     PAIRS,
     RECORDS,
     SOURCES,
-    Entry,
+    Registered,
     find_source,
     source_of_file,
 )
@@ -68,7 +68,7 @@ class OpenedInput:
     """
 
     inputs: Inputs
-    entry: Entry
+    entry: Registered
     notes: Sequence[str]
     make: MakeSource
     files: storage.DependencyTracker
@@ -161,7 +161,7 @@ def _refusing(inputs: Inputs, files: storage.DependencyTracker) -> Iterator[None
         ) from error
 
 
-def _recognise(entry: Entry, paths: Sequence[str], parts: Mapping[str, Any]) -> Entry:
+def _recognise(entry: Registered, paths: Sequence[str], parts: Mapping[str, Any]) -> Registered:
     """Returns the source for the first file, among the sources that share its extension."""
     special = [one for one in SOURCES if one.among == entry.name]
     if not special:
@@ -171,16 +171,16 @@ def _recognise(entry: Entry, paths: Sequence[str], parts: Mapping[str, Any]) -> 
     return next((one for one in special if _call(_module(one).recognises, parts)), entry)
 
 
-def _joins_itself(entry: Entry, paths: Sequence[str]) -> bool:
+def _joins_itself(entry: Registered, paths: Sequence[str]) -> bool:
     """Whether a source joins tables to its rows: tables, and records with keys."""
     return "join" in entry.takes and (entry.name != RECORDS or all(map(is_dataset, paths)))
 
 
-def _module(entry: Entry) -> Any:
+def _module(entry: Registered) -> Any:
     return importlib.import_module(f"beam_tfrecords.transforms.sources.{entry.module}")
 
 
-def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Entry:
+def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Registered:
     """Returns the source for one path."""
     named = None if spec.source == "auto" else find_source(spec.source, f"`source={spec.source}`")
     if function is not None or spec.source == FUNCTIONS:
@@ -247,7 +247,7 @@ def _refuse_unsupported(path: str) -> None:
         raise refusal
 
 
-def _is_file(path: str, named: Entry | None) -> bool:
+def _is_file(path: str, named: Registered | None) -> bool:
     """Whether the path is a file or a glob of tables or archives; False for a folder or a glob of images."""
     if names_several(path):
         return bool(named.extensions) if named else source_of_file(path) is not None

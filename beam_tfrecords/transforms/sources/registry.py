@@ -14,7 +14,7 @@ from beam_tfrecords.errors import RequestError
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class Registered:
     """A registered source.
 
     Attributes:
@@ -57,13 +57,13 @@ _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tzst")
 _TFRECORD = (".tfrecord", ".tfrecords", ".tfrec", ".record", ".tfrecord.gz")
 _JSONL = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 SOURCES = (
-    Entry("image_folder", "folders.image_folder", takes=("classes", *MASK_FILES)),
-    Entry("filename_pattern", "folders.image_folder", takes=(*_FOLDERS, *MASK_FILES)),
-    Entry("paired_images", "folders.paired_images", takes=("images", "label_pattern", "classes")),
-    Entry("csv", "tables.csv_table", _CSV, takes=(*_TABLE, *_TEXT)),
-    Entry("jsonl", "tables.jsonl_table", _JSONL, takes=(*_TABLE, "encoding")),
-    Entry("parquet", "tables.parquet_table", (".parquet",), takes=_TABLE),
-    Entry(
+    Registered("image_folder", "folders.image_folder", takes=("classes", *MASK_FILES)),
+    Registered("filename_pattern", "folders.image_folder", takes=(*_FOLDERS, *MASK_FILES)),
+    Registered("paired_images", "folders.paired_images", takes=("images", "label_pattern", "classes")),
+    Registered("csv", "tables.csv_table", _CSV, takes=(*_TABLE, *_TEXT)),
+    Registered("jsonl", "tables.jsonl_table", _JSONL, takes=(*_TABLE, "encoding")),
+    Registered("parquet", "tables.parquet_table", (".parquet",), takes=_TABLE),
+    Registered(
         "hf_parquet",
         "tables.hf_parquet",
         (".parquet",),
@@ -71,55 +71,55 @@ SOURCES = (
         reads_folders=True,
         takes=(*_ROWS, *_BOXES, *_PATHS, "image_column", "mask_column"),
     ),
-    Entry(
+    Registered(
         "pixel_table",
         "tables.pixel_table",
         (*_CSV, ".parquet", ".jsonl"),
         among="csv",
         takes=(*_ROWS, *_TEXT),
     ),
-    Entry(
+    Registered(
         "hf_folder",
         "tables.hf_folder",
         takes=(*_ROWS, *_BOXES, *_TEXT, *_JOIN, "allow_outside_root", "image_column", "mask_column", "mask_root"),
     ),
-    Entry("coco", "annotations.coco", (".json",), takes=(*_PATHS, "classes", "mask_root")),
-    Entry("yolo", "annotations.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=(*_PATHS, "classes")),
-    Entry("voc", "annotations.voc", takes=("classes",)),
-    Entry("documents", "documents.document_source", takes=("mapping", "image_root", "classes")),
-    Entry("tar", "archives.archive", _TAR, takes=_FOLDERS),
-    Entry("zip", "archives.archive", (".zip",), takes=_FOLDERS),
-    Entry(
+    Registered("coco", "annotations.coco", (".json",), takes=(*_PATHS, "classes", "mask_root")),
+    Registered("yolo", "annotations.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=(*_PATHS, "classes")),
+    Registered("voc", "annotations.voc", takes=("classes",)),
+    Registered("documents", "documents.document_source", takes=("mapping", "image_root", "classes")),
+    Registered("tar", "archives.archive", _TAR, takes=_FOLDERS),
+    Registered("zip", "archives.archive", (".zip",), takes=_FOLDERS),
+    Registered(
         "tfrecord",
         "records.tfrecord",
         _TFRECORD,
         reads_folders=True,
         takes=(*_ROWS, *_BOXES, *_PATHS, *_JOIN, "image_column", "image_path", "mask_column", "pixels"),
     ),
-    Entry(
+    Registered(
         "numpy",
         "arrays.numpy_arrays",
         (".npz", ".npy"),
         reads_folders=True,
         takes=(*_ROWS, "image_column"),
     ),
-    Entry("idx", "arrays.idx", ("-ubyte", "-ubyte.gz"), reads_folders=True, takes=_ROWS),
-    Entry(
+    Registered("idx", "arrays.idx", ("-ubyte", "-ubyte.gz"), reads_folders=True, takes=_ROWS),
+    Registered(
         "scans",
         "scans",
         (".dcm", ".dicom", ".nii", ".nii.gz"),
         reads_folders=True,
         takes=("label_pattern", "window"),
     ),
-    Entry("cifar", "arrays.cifar", (".bin",), reads_folders=True, takes=_ROWS),
-    Entry(
+    Registered("cifar", "arrays.cifar", (".bin",), reads_folders=True, takes=_ROWS),
+    Registered(
         "webdataset",
         "archives.webdataset",
         _TAR,
         among="tar",
         takes=(*_ROWS, *_BOXES, "image_column", "mask_column"),
     ),
-    Entry(
+    Registered(
         "python",
         "functions.python",
         takes=("parts", "classes", "group_column", "group_rows", *_PATHS),
@@ -133,7 +133,7 @@ NAMES = tuple(entry.name for entry in SOURCES)
 FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for extension in entry.extensions)
 
 
-def find_source(name: str, shown: str) -> Entry:
+def find_source(name: str, shown: str) -> Registered:
     """Returns the source with this name.
 
     Args:

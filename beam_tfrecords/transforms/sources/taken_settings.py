@@ -7,7 +7,7 @@ import itertools
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import setting_values, settings_of
 from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.registry import MASK_FILES, SOURCES, Entry, find_source
+from beam_tfrecords.transforms.sources.registry import MASK_FILES, SOURCES, Registered, find_source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 # Settings that only some sources accept.
@@ -15,7 +15,7 @@ SOME_TAKE = tuple(dict.fromkeys(itertools.chain.from_iterable(entry.takes for en
 _DEFAULTS = {one.name: one.default for one in settings_of(SourceSpec)}
 
 
-def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
+def refuse_settings(entry: Registered, spec: SourceSpec) -> None:
     """Checks that the source of a request accepts all given settings.
 
     Raises:
@@ -31,7 +31,7 @@ def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
             raise RequestError(f"{quoted}: {where} {_explain(name, entry)}", code="setting_not_applicable")
 
 
-def _explain(name: str, entry: Entry) -> str:
+def _explain(name: str, entry: Registered) -> str:
     """Explains why a source does not accept a setting, and what to do."""
     if name == "label_pattern" and entry.among and name in find_source(entry.among, "").takes:
         return f"has labels of its own; leave it out, or use `source={entry.among}` to read a folder of images"
