@@ -32,6 +32,8 @@ __all__ = ["RecordDataset", "RecordStream", "collate"]
 class RecordDataset(torch.utils.data.Dataset[Any]):
     """A map-style dataset, for a `DataLoader` that shuffles. Reads all records of a batch together.
 
+    Images are [C, H, W], as PyTorch expects them, in dicts and in pairs; those of the records themselves are [H, W, C].
+
         >>> from beam_tfrecords import open_dataset
         >>> dataset = RecordDataset(open_dataset("out/")["train"], image_size=8, resize_mode="crop", as_supervised=True)
         >>> image, label = dataset[0]
@@ -42,8 +44,8 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
       records: from `Dataset.records`; may be filtered.
       image_size: (height, width) of images in pixels, or one number for both, as in `load`.
       resize_mode: how images are resized, as in `load`.
-      as_supervised: returns (image, label), or (image, mask), as tensors instead of a dict: images are [C, H, W] uint8,
-        or uint16 if they are stored with 16 bits, and masks [H, W] int64.
+      as_supervised: returns (image, label), or (image, mask), as tensors instead of a dict: images are uint8, or uint16
+        if they are stored with 16 bits, and masks [H, W] int64.
       transform: applied to every example, which is a dict or a pair.
       shard: (i, n) keeps the i-th of n contiguous shards of equal length, without the last `len(records) % n` records.
 
@@ -274,7 +276,8 @@ class _MakeItem:
 
     def prepare(self, records: Records) -> Records:
         """Returns the records in the form that `__call__` expects."""
-        return records.in_planes(self.pair[0]) if self.pair else records
+        images = [feature.name for feature in records.layout.features if feature.holds_image]
+        return records.in_planes([self.pair[0]] if self.pair else images)
 
     def __call__(self, example: Any) -> Any:
         if self.pair:

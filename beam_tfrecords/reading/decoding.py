@@ -50,7 +50,7 @@ class ReadExample:
         byte does not count as text.
       resize: size of decoded images; masks, boxes and keypoints follow. None for the stored size.
       classes: the new index of each class; None keeps the stored ones.
-      planes: name of the feature whose image `read_batch` returns as [C, H, W]; None for no feature.
+      planes: names of the features whose images `read_batch` returns as [C, H, W].
     """
 
     features: tuple[Feature, ...]
@@ -59,7 +59,7 @@ class ReadExample:
     has_text: bool = False
     resize: Resize | None = None
     classes: tuple[int, ...] | None = None
-    planes: str | None = None
+    planes: tuple[str, ...] = ()
 
     def read_batch(self, batch: Sequence[bytes]) -> list[dict[str, Any]]:
         """Reads examples that are used together: JPEGs of one size are decoded into the rows of one array.
@@ -70,31 +70,32 @@ class ReadExample:
         size = self.resize.fixed_size if self.resize else self.images.size
         are_jpegs = self.pixels and self.images.encoding == "jpeg"
         channels = self.images.channels or 3
-        if self.planes is not None:
+        if self.planes:
             row = np.empty((*size, channels), np.uint8) if are_jpegs and size and not self.resize else None
-            return self._read_planes(batch, self.planes, row, is_one_size=size is not None)
+            return self._read_planes(batch, row, is_one_size=size is not None)
         if not (are_jpegs and size):
             return list(map(self, batch))
         rows = np.empty((len(batch), *size, channels), np.uint8)
         return list(map(self, batch, rows))
 
     def _read_planes(
-        self, batch: Sequence[bytes], name: str, row: np.ndarray | None, *, is_one_size: bool
+        self, batch: Sequence[bytes], row: np.ndarray | None, *, is_one_size: bool
     ) -> list[dict[str, Any]]:
         """Reads examples with images as [C, H, W]; decodes all of them into the same memory, and copies from there."""
-        import cv2
-
         examples, rows = [], np.empty((0, 0, 0, 0), np.uint8)
         for number, data in enumerate(batch):
             example = self(data, row)
-            image = example[name]
-            shape = image.shape[2], image.shape[0], image.shape[1]
-            if is_one_size and not number:
-                rows = np.empty((len(batch), *shape), image.dtype)
-            planes = rows[number] if rows.shape[1:] == shape else np.empty(shape, image.dtype)
-            # Five times as fast as copying a transposed image with NumPy or PyTorch.
-            cv2.split(image, list(planes))
-            example[name] = planes
+            for name in self.planes[1:]:
+                images = example[name]
+                example[name] = list(map(_as_planes, images)) if isinstance(images, list) else _as_planes(images)
+            image = example[self.planes[0]]
+            if isinstance(image, list):
+                example[self.planes[0]] = list(map(_as_planes, image))
+            else:
+                if is_one_size and not number:
+                    rows = np.empty((len(batch), image.shape[2], *image.shape[:2]), image.dtype)
+                fits = rows.shape[1:] == (image.shape[2], *image.shape[:2])
+                example[self.planes[0]] = _as_planes(image, rows[number] if fits else None)
             examples.append(example)
         return examples
 
@@ -272,6 +273,17 @@ def _column_text(value: bytes) -> str | bytes:
         return value if b"\0" in value else value.decode()
     except UnicodeDecodeError:
         return value
+
+
+def _as_planes(image: np.ndarray, planes: np.ndarray | None = None) -> np.ndarray:
+    """Returns a [H, W, C] image as [C, H, W], in an array of this shape if there is one."""
+    import cv2
+
+    if planes is None:
+        planes = np.empty((image.shape[2], *image.shape[:2]), image.dtype)
+    # Five times as fast as copying a transposed image with NumPy or PyTorch.
+    cv2.split(image, list(planes))
+    return planes
 
 
 def decode_mask(data: bytes) -> np.ndarray:

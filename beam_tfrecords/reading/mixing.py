@@ -109,9 +109,9 @@ class MixedRecords(Records):
         """Resizes like `Records.resized`."""
         return self._with_parts(lambda part: part.resized(image_size, resize_mode))
 
-    def in_planes(self, name: str) -> Records:
+    def in_planes(self, names: Sequence[str]) -> Records:
         """Returns planes like `Records.in_planes`."""
-        return self._with_parts(lambda part: part.in_planes(name))
+        return self._with_parts(lambda part: part.in_planes(names))
 
     def _with_parts(self, change: Callable[[Records], Records], **changed: Any) -> Records:
         """Returns the same mixture of changed parts."""

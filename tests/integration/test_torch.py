@@ -54,7 +54,7 @@ def flat(batches) -> list[bytes]:
 
 
 def as_floats(example):
-    return {**example, "image": torch.from_numpy(example["image"]).permute(2, 0, 1).float() / 255}
+    return {**example, "image": torch.from_numpy(example["image"]).float() / 255}
 
 
 @WORKERS
@@ -62,7 +62,7 @@ def test_batches_by_number_hold_every_example_once(records, names, workers):
     loader = DataLoader(RecordDataset(records), BATCH, shuffle=True, num_workers=workers)
     batches = list(loader)
     assert len(batches) == len(loader) == 11
-    assert batches[0]["image"].shape == (BATCH, 32, 32, 3)
+    assert batches[0]["image"].shape == (BATCH, 3, 32, 32)
     assert batches[0]["image"].dtype == torch.uint8
     assert batches[0]["label"].dtype == torch.int64
     assert flat(batches) != names
@@ -72,7 +72,7 @@ def test_batches_by_number_hold_every_example_once(records, names, workers):
 def test_a_batch_holds_what_its_records_hold(records):
     batch = next(iter(DataLoader(RecordDataset(records), BATCH)))
     for number in range(BATCH):
-        np.testing.assert_array_equal(batch["image"][number].numpy(), records[number]["image"])
+        np.testing.assert_array_equal(batch["image"][number].permute(1, 2, 0).numpy(), records[number]["image"])
         assert batch["label"][number] == records[number]["label"]
 
 
@@ -92,7 +92,7 @@ def test_images_of_other_encodings_can_be_written_to(tmp_path, photos, build, en
     flags = ("--image_size=8", "--resize_mode=crop", f"--image_encoding={encoding}")
     records = open_dataset(build(tmp_path, f"--input={photos}", *flags)).records("train")
     records[0]["image"][:] = 0
-    assert next(iter(DataLoader(RecordDataset(records), BATCH)))["image"].shape == (BATCH, 8, 8, 3)
+    assert next(iter(DataLoader(RecordDataset(records), BATCH)))["image"].shape == (BATCH, 3, 8, 8)
 
 
 def test_shards_by_number_have_the_same_length_and_share_nothing(records, names):
@@ -394,9 +394,10 @@ def test_a_list_of_labels_and_boxes_are_a_tensor_for_each_example(tmp_path, buil
     source = (f"--input={write_coco(tmp_path / 'instances.json')}", f"--image_root={tmp_path / 'pictures'}")
     dataset = open_dataset(build(tmp_path / "out", *source, "--layout=detection"))
     records = dataset.records("train", image_size=32, resize_mode="crop")
-    for dataset in (records, RecordDataset(records, transform=lambda example: {**example, "more": 1})):
+    more = RecordDataset(records, transform=lambda example: {**example, "more": 1})
+    for dataset, shape in ((records, (4, 32, 32, 3)), (more, (4, 3, 32, 32))):
         batch = next(iter(DataLoader(dataset, batch_size=4)))
-        assert batch["image/encoded"].shape == (4, 32, 32, 3)
+        assert batch["image/encoded"].shape == shape
         assert [len(one) for one in batch["image/object/class/label"]] == [
             len(example["image/object/class/label"]) for example in records
         ]
