@@ -1,6 +1,7 @@
 """Packaging of beam-tfrecords."""
 
 import re
+import runpy
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -12,7 +13,9 @@ REPOSITORY = ""
 
 def long_description() -> str:
     """Returns README.md with absolute links, because the package index shows it outside the repository."""
-    text = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+    folder = Path(__file__).parent
+    extras = runpy.run_path(str(folder / "beam_tfrecords" / "extras.py"))
+    text = extras["install_release"]((folder / "README.md").read_text(encoding="utf-8"))
     if not REPOSITORY:
         return text
     relative = r"(?![a-z]+:|#)"
@@ -167,7 +170,7 @@ setup(
     packages=find_packages(include=["beam_tfrecords*"]),
     package_data={
         "beam_tfrecords": ["py.typed", "habits.yaml", "examples/*.proto", "examples/*.pyi"],
-        "beam_tfrecords.beam_pipelines": ["report/*.jinja"],
+        "beam_tfrecords.beam_pipelines": ["report/*.jinja", "demo/CREDITS.md", "demo/photos/*/*.jpg"],
         "beam_tfrecords.transforms.sources.documents": ["mappings/*.yaml"],
         "beam_tfrecords.transforms": ["images/color_tables/*.txt"],
     },

@@ -7,6 +7,8 @@ import re
 
 from sphinx.application import Sphinx
 
+from beam_tfrecords.extras import install_release
+
 project = "beam-tfrecords"
 copyright = project
 release = importlib.metadata.version("beam-tfrecords")
@@ -70,6 +72,12 @@ def name_files_of_the_repository(app: Sphinx, page: str, source: list[str]) -> N
     source[0] = re.sub(r"\[[^]]*\]\((?:\.\./)+(deploy/[^)]*\.md)\)", r"`\1` in the repository", source[0])
 
 
+def install_the_release(app: Sphinx, page: str, source: list[str]) -> None:
+    """Shows commands that install the release, if there is one, in place of those that install from a clone."""
+    source[0] = install_release(source[0])
+
+
 def setup(app: Sphinx) -> None:
-    """Connects the function above."""
+    """Connects the functions above."""
     app.connect("source-read", name_files_of_the_repository)
+    app.connect("source-read", install_the_release)

@@ -76,6 +76,8 @@ def test_a_hint_names_the_index_from_the_release_on(monkeypatch):
     assert extras.install_hint("gcp") == "pip install '.[gcp]' in the clone"
     monkeypatch.setattr(extras, "RELEASED_AS", "beam-tfrecords")
     assert extras.install_hint("gcp") == "pip install 'beam-tfrecords[gcp]'"
+    page = "In a clone of the repository:\n\n    pip install '.[tensorflow]'\n"
+    assert extras.install_release(page) == "\n\n    pip install 'beam-tfrecords[tensorflow]'\n"
 
 
 def test_the_first_page_names_versions_of_python_that_the_package_takes():

@@ -15,7 +15,7 @@ from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.beam_pipelines.test_formats import FLAGS, PHOTOS, copy_photos, write_manifest
 
 DATA = Path(__file__).parents[1] / "data"
-# tests/data/CREDITS.md says how each was made.
+# beam_tfrecords/beam_pipelines/demo/CREDITS.md says how each was made.
 RELEASES = ("1_0_0",)
 VERSION = "20260101T000000Z"
 

@@ -14,7 +14,7 @@ from tests.beam_pipelines.dataset_checks import manifest_of
 
 pytestmark = pytest.mark.tensorflow
 
-# tests/data/CREDITS.md says how it was made.
+# beam_tfrecords/beam_pipelines/demo/CREDITS.md says how it was made.
 RELEASED = Path(__file__).parents[1] / "data/dataset_1_0_0"
 PHOTOS = (
     "coffee/coffee_04", "coffee/coffee_06", "flower/flower_04", "flower/flower_06", "person/person_03",

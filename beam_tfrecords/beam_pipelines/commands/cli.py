@@ -31,6 +31,7 @@ from beam_tfrecords.errors import BuildError, LimitError, OutputLockedError, Req
 _USAGE = """\
 usage: beam-tfrecords COMMAND [--flag=value ...]
 
+  demo      write sample photos, three of them damaged, and build a first dataset
   convert   images and labels in, a shuffled, sharded, verified TFRecord dataset out
   verify    check every CRC, count, feature and image of a dataset
   inspect   show the schema and examples of a dataset
@@ -44,6 +45,7 @@ files: eval "$(beam-tfrecords completion bash)", the same with zsh, and beam-tfr
 # Command -> (module, function). Imported on demand, so that help does not wait for the imports of other commands.
 _COMMANDS = {
     "convert": ("beam_tfrecords.beam_pipelines.commands.convert", "convert"),
+    "demo": ("beam_tfrecords.beam_pipelines.commands.demo", "demo"),
     "verify": ("beam_tfrecords.beam_pipelines.commands.verify", "verify"),
     "inspect": ("beam_tfrecords.beam_pipelines.commands.inspect_dataset", "inspect"),
     "export": ("beam_tfrecords.beam_pipelines.commands.export", "export"),
@@ -52,7 +54,7 @@ _COMMANDS = {
     "completion": ("beam_tfrecords.beam_pipelines.commands.completion", "completion"),
 }
 # Commands that do more than print, so that a failed print does not decide their exit code.
-_WORKING = frozenset({"convert", "verify", "export", "report"})
+_WORKING = frozenset({"demo", "convert", "verify", "export", "report"})
 _VERBOSE = "--verbose"
 # Libraries that warn about requests that are retried; the program reports errors in its own words.
 _QUIET = ("botocore", "google", "urllib3")
@@ -139,7 +141,7 @@ def run(*command: str) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if not prints_results and sys.stderr.isatty() and not _SILENT.intersection(argv):
         # Imports take half a second. The next line overwrites this one.
-        sys.stderr.write("starting\r")
+        sys.stderr.write("loading libraries\r")
         sys.stderr.flush()
     code = _run(argv)
     try:

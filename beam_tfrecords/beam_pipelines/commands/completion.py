@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import shtab
 
-from beam_tfrecords.beam_pipelines.commands import export, inspect_dataset, report, status, verify
+from beam_tfrecords.beam_pipelines.commands import demo, export, inspect_dataset, report, status, verify
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
 from beam_tfrecords.beam_pipelines.settings import command_line
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
@@ -17,6 +17,7 @@ from beam_tfrecords.examples.layouts import NAMED
 from beam_tfrecords.transforms.sources.registry import NAMES
 
 _PARSERS = {
+    "demo": demo.make_parser,
     "convert": command_line.make_parser,
     "verify": verify.make_parser,
     "inspect": inspect_dataset.make_parser,
