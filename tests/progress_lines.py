@@ -10,7 +10,7 @@ import re
 _LINE = re.compile(
     r"listing .+"
     r"|listed [\d,]+ of [\d,]+ (containers|pieces of the input)"
-    r"|[\d,]+ samples? in [\d,]+ blocks?, starting"
+    r"|[\d,]+ samples? in [\d,]+ blocks?, starting workers"
     r"|[\d,]+ of [\d,]+ samples? \(\d+%\), .+"
     r"|.+; [\d,]+ samples?, [\d,]+ failed"
 )

@@ -187,8 +187,8 @@ def test_a_listing_says_how_long_it_takes():
 
 
 def test_one_block_is_no_blocks():
-    assert Progress("none", total=1, blocks=1)._describe(1) == "1 sample in 1 block, starting"
-    assert Progress("none", total=2_000, blocks=2)._describe(1) == "2,000 samples in 2 blocks, starting"
+    assert Progress("none", total=1, blocks=1)._describe(1) == "1 sample in 1 block, starting workers"
+    assert Progress("none", total=2_000, blocks=2)._describe(1) == "2,000 samples in 2 blocks, starting workers"
     line = progress_line(BlockCounts(1, 1, 0), StageCounts(composed=1, shards={"train": 1}), total=1, rate=1)
     assert line == "publishing 1 shard; 1 sample, 0 failed"
 
@@ -208,4 +208,4 @@ def test_tests_of_programs_leave_out_all_lines_of_progress_and_no_others(tmp_pat
     ]
     assert without_progress("".join(f"{line}\n" for line in lines)) == ""
     said = "note: 3 images are left out\nbeam-tfrecords: the run failed: 1 of 3 samples failed\n"
-    assert without_progress(f"{said}42 samples in 1 block, starting\n") == said
+    assert without_progress(f"{said}42 samples in 1 block, starting workers\n") == said

@@ -68,7 +68,7 @@ def test_a_class_outside_ascii_is_written_as_an_escape_where_the_terminal_has_as
 def test_a_message_outside_ascii_is_written_too(tmp_path):
     ran = run_script("verify", f"--dataset={tmp_path}/Hündin", PYTHONIOENCODING="ascii")
     assert ran.returncode == 2
-    assert rb"H\xfcndin: no finished dataset" in ran.stderr
+    assert rb"H\xfcndin does not exist" in ran.stderr
 
 
 def test_quiet_says_nothing_of_a_build_that_succeeds(photos, tmp_path, run):

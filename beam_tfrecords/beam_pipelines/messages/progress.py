@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import dataclasses
 import io
 import os
 import sys
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
+from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.terminal import counted, format_rate, format_seconds
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import escape
@@ -25,6 +27,8 @@ from beam_tfrecords.transforms.workspace.counts import (
 _TERMINAL_SECONDS = 0.5
 _LOG_SECONDS = 10.0
 _USUAL_WIDTH = 80
+# Width of the bar in characters.
+_BAR = 16
 
 
 Line = TypeVar("Line", bound="ProgressLine")
@@ -172,6 +176,8 @@ class Progress(ProgressLine):
         self._folder, self._blocks = folder, blocks
         self._counts, self._stages = BlockCounts(), StageCounts()
         self._total, self._done_before = total, done_before
+        # Seconds after which the first sample is known to be done.
+        self._idle = 0.0
 
     def _run(self) -> None:
         if self._done_before is None:
@@ -181,11 +187,19 @@ class Progress(ProgressLine):
 
     def _describe(self, seconds: float) -> str | None:
         if not self._update():
+            self._idle = seconds
             if not self._blocks or self._counts.blocks:
                 return None
-            return f"{counted(self._total, 'sample')} in {counted(self._blocks, 'block')}, starting"
-        rate = (self._counts.done - (self._done_before or 0)) / seconds
-        return progress_line(self._counts, self._stages, total=self._total, rate=rate)
+            return f"{counted(self._total, 'sample')} in {counted(self._blocks, 'block')}, starting workers"
+        before = self._done_before or 0
+        # The counts of blocks lag behind, and lack the block of a worker that died.
+        done = min(max(self._counts.done, before + self._stages.converted), self._total)
+        counts = dataclasses.replace(self._counts, written=done - self._counts.failed)
+        # Workers take seconds to start, which would make the time left seem longer.
+        rate = (done - before) / max(seconds - self._idle, _TERMINAL_SECONDS)
+        line = progress_line(counts, self._stages, total=self._total, rate=rate)
+        has_room = self.rewrites and len(line) + _BAR + 4 < self._width()
+        return f"[{'=' * (_BAR * done // self._total):{_BAR}}] {line}" if has_room else line
 
     def _update(self) -> bool:
         """Reads the counts; returns whether there is something to show. Ignores a store that does not answer."""
@@ -193,11 +207,11 @@ class Progress(ProgressLine):
         try:
             self._counts = read_block_counts(self._folder)
             # A worker that died may not have counted its last block.
-            if self._counts.done >= self._total or self._counts == before:
+            if not storage.has_scheme(self._folder) or self._counts.done >= self._total or self._counts == before:
                 self._stages = read_stage_counts(self._folder)
         except (OSError, BuildError):
             return False
-        return self._counts.blocks > 0
+        return self._counts.blocks > 0 or self._stages.converted > 0
 
 
 class ReadProgress(ProgressLine):

@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey
 from beam_tfrecords.transforms.stats import Key, Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
-from beam_tfrecords.transforms.workspace.counts import add_block
+from beam_tfrecords.transforms.workspace.counts import add_block, add_converted
 
 
 def convert_block(
@@ -153,6 +153,7 @@ def _write_block(
         for batch in prepared:
             clock.lap("convert")
             made = samples.write(batch.refs, batch.outcomes, batch.source_bytes)
+            add_converted(plan.folder, len(batch.refs))
             if reuse:
                 for key, written, change in zip(batch.refs.keys, made, batch.changes, strict=True):
                     if not isinstance(written, Left):

@@ -76,6 +76,7 @@ class StageCounts:
       searched: number of ranges of hashes that were searched for duplicates.
       ranges: most ranges to search; 0 before the search.
       evaluated: number of evaluations of limits and guards.
+      converted: number of samples of finished and unfinished blocks, in an output on a disk.
     """
 
     rewritten: int = 0
@@ -85,6 +86,7 @@ class StageCounts:
     searched: int = 0
     ranges: int = 0
     evaluated: int = 0
+    converted: int = 0
 
     @property
     def follow_blocks(self) -> bool:
@@ -94,14 +96,14 @@ class StageCounts:
     @classmethod
     def sum(cls, counts: Iterable[StageCounts]) -> StageCounts:
         """Returns the sum of several counts."""
-        rewritten = composed = listed = searched = ranges = evaluated = 0
+        rewritten = composed = listed = searched = ranges = evaluated = converted = 0
         shards: dict[str, int] = {}
         for one in counts:
             rewritten, composed = rewritten + one.rewritten, composed + one.composed
             listed, searched, ranges = listed + one.listed, searched + one.searched, max(ranges, one.ranges)
             shards.update(one.shards)
-            evaluated += one.evaluated
-        return cls(rewritten, composed, shards, listed, searched, ranges, evaluated)
+            evaluated, converted = evaluated + one.evaluated, converted + one.converted
+        return cls(rewritten, composed, shards, listed, searched, ranges, evaluated, converted)
 
 
 Counts = TypeVar("Counts", BlockCounts, StageCounts)
@@ -132,6 +134,12 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
         was = BlockCounts.of(before)
         found.append(BlockCounts(-was.blocks, -was.written, -was.failed))
     _add(BuildFolder(folder).workers, found, pause=pause)
+
+
+def add_converted(folder: str, samples: int) -> None:
+    """Adds samples of an unfinished block to the counts of this process. In a store, each write would be a request."""
+    if not storage.has_scheme(folder):
+        _add(BuildFolder(folder).stages, [StageCounts(converted=samples)], pause=_PAUSE_SECONDS)
 
 
 def add_records(folder: str, records: int) -> None:
