@@ -11,7 +11,7 @@ import importlib.metadata
 import logging
 from typing import TYPE_CHECKING, Any
 
-from beam_tfrecords.errors import BuildError, OutputLockedError, RequestError, naming_end
+from beam_tfrecords.errors import BuildError, LimitError, OutputLockedError, RequestError, naming_end
 from beam_tfrecords.quiet_beam import beam_logs_from
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "BuildError",
     "ConvertSamples",
     "Dataset",
+    "LimitError",
     "OutputLockedError",
     "Plan",
     "ReadSamples",

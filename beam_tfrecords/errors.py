@@ -30,12 +30,8 @@ class Suggestion:
     settings: Mapping[str, Any]
 
     def __str__(self) -> str:
-        written = (f"`{name}={_write(value)}`" for name, value in self.settings.items() if value is not None)
+        written = (f"`{name}={value!r}`" for name, value in self.settings.items() if value is not None)
         return f"{self.meaning}: {' '.join(written)}"
-
-
-def _write(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 class _ShownError(Exception):
@@ -102,10 +98,25 @@ class RequestError(_ShownError):
 
 
 class BuildError(_ShownError):
-    """The build failed: an invariant is broken, or storage does not answer (exit code 1)."""
+    """The build failed: an invariant is broken, or storage does not answer (exit code 1).
 
-    def __init__(self, message: str) -> None:
+    Attributes:
+      code: the kind of fault: "failed", "locked", "damaged", or the setting of the limit that is exceeded.
+      failures: reason -> number of rejected samples, if they prevent publishing.
+      folder: folder with the lists of failures, duplicates and changes, or None.
+      retryable: whether the same call can succeed later; a build then resumes.
+    """
+
+    code = "failed"
+    retryable = True
+
+    def __init__(
+        self, message: str, *, code: str = "", failures: Mapping[str, int] | None = None, folder: str | None = None
+    ) -> None:
         super().__init__(escape(message))
+        self.code = code or self.code
+        self.failures: dict[str, int] = dict(failures or {})
+        self.folder = folder
 
 
 # A line such as `KeyError: 'image'` or `java.util.concurrent.TimeoutException`.
@@ -113,8 +124,9 @@ _TYPED = re.compile(r"(?:[\w$]+[.$])*((?:[A-Z]\w*?)?(?:Error|Exception))(?:: (.*
 
 
 def describe_exception(error: BaseException) -> str:
-    """Describes an exception of a library in one line, without the name of its type."""
-    return _describe_typed(type(error).__name__, " ".join(str(error).split()))
+    """Describes an exception of a library in one line, without the name of its type and the number of the error."""
+    text = re.sub(r"\A\[Errno \d+\] ", "", " ".join(str(error).split()))
+    return _describe_typed(type(error).__name__, text)
 
 
 def without_type(line: str) -> str:
@@ -152,11 +164,16 @@ def naming_end() -> Iterator[None]:
 
 
 class LimitError(BuildError):
-    """A limit is violated, so nothing is published (exit code 3). The message is one line that says what to do."""
+    """A limit is exceeded, so nothing is published (exit code 3). The message is one line that says what to do."""
+
+    code = "limit"
+    retryable = False
 
 
 class OutputLockedError(BuildError):
     """Another build holds the output, so nothing has been started (exit code 4). Try again after its end."""
+
+    code = "locked"
 
 
 class Stage(str, enum.Enum):

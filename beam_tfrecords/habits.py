@@ -5,18 +5,16 @@ The hints are the same for flags, spec files and Python. Names are compared with
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib.resources
-import re
 from collections.abc import Callable, Collection, Mapping
 
 import yaml
 
-# Share of equal letters from which two names are taken for one; Beam has many flags, so theirs have to be nearer.
-_CUTOFF = 0.8
+from beam_tfrecords.nearest import find_near, plain
+
+# Share of equal letters of two names that are taken for one. Beam has many flags, so they need a larger one.
 _CUTOFF_OF_FLAGS = 0.92
-_SHORTEST_ABBREVIATION = 4
 
 
 @functools.cache
@@ -28,26 +26,7 @@ def _read_habits() -> Mapping[str, Mapping[str, str]]:
 
 def _find_meanings(word: str, table: str) -> list[str]:
     """Returns what a name means by a table of habits, in its order."""
-    return [meaning for meaning, names in _read_habits()[table].items() if _key(word) in map(_key, names.split())]
-
-
-def _key(word: str) -> str:
-    return re.sub(r"[-_. ]", "", word).lower()
-
-
-def find_near(word: str, known: Collection[str], *, cutoff: float = _CUTOFF) -> str | None:
-    """Returns the only known name that begins with a word, or the one that is most like it, or None.
-
-    Args:
-      word: the word.
-      known: the names.
-      cutoff: share of equal letters that a name needs.
-    """
-    names = {_key(name): name for name in known}
-    key = _key(word)
-    begun = [name for name in names if name.startswith(key)] if len(key) >= _SHORTEST_ABBREVIATION else []
-    near = begun if len(begun) == 1 else difflib.get_close_matches(key, names, n=1, cutoff=cutoff)
-    return names[near[0]] if near else None
+    return [meaning for meaning, names in _read_habits()[table].items() if plain(word) in map(plain, names.split())]
 
 
 def find_command(word: str, known: Collection[str]) -> str | None:

@@ -72,7 +72,11 @@ class Refusal:
         __tracebackhide__ = True
         _seen.append(error)
         assert (error.code, sorted(error.settings)) == (self.code, self.settings), error
-        missing = [value for value in self.says if value not in str(error)]
+        # Suggestions have values as in Python; `says` may leave quotes and brackets out.
+        plain = re.sub(r"['\[\]]", "", str(error).replace("\\\\", "\\"))
+        missing = [
+            value for value in self.says if value not in str(error) and re.sub(r"['\[\]]", "", value) not in plain
+        ]
         assert not missing, f"{missing} not in: {error}"
 
     def __repr__(self) -> str:

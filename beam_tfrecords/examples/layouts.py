@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import itertools
 from collections.abc import Collection, Mapping, Sequence
@@ -14,6 +13,7 @@ from beam_tfrecords.examples import wire
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.column_ranges import range_ends
 from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.nearest import find_near
 
 COLUMN = "column."
 # One of several named images of a sample.
@@ -600,7 +600,7 @@ def _parse_feature(name: str, value: Any) -> Feature:
         return Feature(name, field, "bytes", several)
     if field not in FIELDS:
         raise RequestError(
-            f"`layout`: feature {name!r}: unknown field {field!r}; {_nearest(field)}", code="unknown_field"
+            f"`layout`: feature {name!r}: unknown field {field!r}; {_known_fields(field)}", code="unknown_field"
         )
     natural = FIELDS[field]
     if declared not in ("", natural) and (natural, declared) != ("int64", "float"):
@@ -682,7 +682,7 @@ def _parse_words(text: str) -> Mapping[str, Any]:
     return found
 
 
-def _nearest(field: str) -> str:
-    near = difflib.get_close_matches(field, FIELDS, n=1)
+def _known_fields(field: str) -> str:
+    near = find_near(field, FIELDS)
     known = ", ".join([*FIELDS, NAMED_IMAGE + "<name>", COLUMN + "<name>", COLUMNS + "<first>..<last>"])
-    return f"did you mean {near[0]}? (known are {known})" if near else f"known are {known}"
+    return f"did you mean {near}? (known are {known})" if near else f"known are {known}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
+
+from beam_tfrecords.nearest import find_near
 
 # Attribute of other libraries -> ours, or the tool that does the same; `split` is the largest split.
 OF_DATASETS = {
@@ -59,7 +60,7 @@ def explain_attribute(owner: str, name: str, hints: Mapping[str, str], shown: Se
       hints: attribute -> expression that does the same.
       shown: the attributes that exist.
     """
-    near = [f"{owner}.{one}" for one in difflib.get_close_matches(name, shown, n=1, cutoff=_CUTOFF) if one != name]
+    near = [f"{owner}.{one}" for one in [find_near(name, shown, cutoff=_CUTOFF)] if one not in (None, name)]
     hint = next((f"did you mean {one}? " for one in (hints.get(name), *near) if one), "")
     lacks, they = ("a dataset has", "It has") if owner == "dataset" else ("records have", "They have")
     return f"{lacks} no {name!r}; {hint}{they}: {', '.join(shown)}"

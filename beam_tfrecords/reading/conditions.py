@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import difflib
 import operator
 import re
 import tokenize
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ from pyarrow import acero
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import COLUMN
+from beam_tfrecords.nearest import did_you_mean, find_near
 from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.condition_text import BETWEEN, SyntaxProblem, to_python, to_sql
 from beam_tfrecords.reading.index_files import read_index
@@ -51,6 +51,10 @@ class _UnknownColumnError(SyntaxProblem):
     """A condition names a column that is not there."""
 
 
+class _UnknownClassError(SyntaxProblem):
+    """A condition names a class that is not there."""
+
+
 class ReadsColumns(Protocol):
     """Reads columns of records that the index lacks."""
 
@@ -63,7 +67,11 @@ class ReadsColumns(Protocol):
 
 
 def make_condition(
-    condition: pc.Expression | str | None = None, schema: pa.Schema = SCHEMA, /, **equals: Any
+    condition: pc.Expression | str | None = None,
+    schema: pa.Schema = SCHEMA,
+    class_names: Collection[str] = (),
+    /,
+    **equals: Any,
 ) -> pc.Expression:
     """Parses a condition, and checks it against the available columns.
 
@@ -73,10 +81,12 @@ def make_condition(
         SQL, a comparison with a missing value is neither true nor false. A column of the layout is named `column.NAME`,
         or `NAME` if the index has no such column.
       schema: from `condition_schema`.
+      class_names: the classes, of which a condition on the label may name a misspelled one.
       equals: column -> required value, or list of allowed values.
 
     Raises:
-      RequestError: the text cannot be parsed, or a column is not in the index or has another type.
+      RequestError: the text cannot be parsed, a column is not in the index or has another type, or a class is
+        misspelled.
     """
     if not isinstance(condition, str | pc.Expression | None):
         raise RequestError(
@@ -84,13 +94,14 @@ def make_condition(
             "columns such as filter(label='cat'), or truth values such as records[records['label'] == 0]",
             code="invalid_condition",
         )
-    language = _Language(schema)
+    language = _Language(schema, class_names)
     parsed = language.parse(condition) if isinstance(condition, str) else condition
     try:
         for name, value in equals.items():
             column = language.column(name)
             value = value.tolist() if isinstance(value, np.ndarray) else value
             is_list = isinstance(value, list | tuple | set | frozenset | range)
+            language.check_classes(name, list(value) if is_list else [value])
             one = _is_among(column, list(value)) if is_list else language.compare(ast.Eq, column, _literal(value))
             parsed = one if parsed is None else parsed & one
         if parsed is None:
@@ -247,9 +258,10 @@ def _evaluate(condition: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
 
 @dataclasses.dataclass(frozen=True)
 class _Language:
-    """Parses the text of a condition over columns."""
+    """Parses the text of a condition over columns, and checks the classes that it names."""
 
     schema: pa.Schema
+    class_names: Collection[str]
 
     def parse(self, text: str) -> pc.Expression:
         try:
@@ -272,6 +284,13 @@ class _Language:
                 "the index has no column 'labels'; did you mean label? or 'cat' in labels, of several"
             )
         raise _unknown_column(name, names)
+
+    def check_classes(self, column: str, values: Iterable[Any]) -> None:
+        """Refuses a text that the label is compared with if it is a misspelled class."""
+        for value in values if column in ("label", LABELS) else ():
+            is_known = not isinstance(value, str) or value in self.class_names
+            if not is_known and (hint := did_you_mean(value, self.class_names)):
+                raise _UnknownClassError(f"there is no class {value!r}; {hint}")
 
     def compare(self, op: type[ast.AST], left: Any, right: Any) -> pc.Expression:
         if left is None:
@@ -338,6 +357,10 @@ class _Language:
             case ast.Compare(ops=[ast.In() | ast.NotIn()]):
                 return self._read_membership(node)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
+                if isinstance(op, ast.Eq):
+                    for name, other in ((left, right), (right, left)):
+                        if isinstance(name, ast.Name) and isinstance(other, ast.Constant):
+                            self.check_classes(name.id, [other.value])
                 sides = (None if ast.unparse(side) == "None" else self._read(side) for side in (left, right))
                 return self.compare(type(op), *sides)
         raise SyntaxProblem(f"{to_sql(ast.unparse(node))!r} is not understood")
@@ -346,13 +369,17 @@ class _Language:
         """Reads `label in ('cat', 'dog')`, or `'cat' in labels`."""
         match node:
             case ast.Compare(left=left, comparators=[ast.Tuple() | ast.List() as values]):
-                found = _is_in(self._read(left), ast.literal_eval(values))
+                listed = ast.literal_eval(values)
+                if isinstance(left, ast.Name):
+                    self.check_classes(left.id, listed)
+                found = _is_in(self._read(left), listed)
             case ast.Compare(left=left, comparators=[ast.Call(func=ast.Name(id=name), args=[first, last])]) if (
                 name == BETWEEN
             ):
                 value, low, high = map(self._read, (left, first, last))
                 found = self.compare(ast.GtE, value, low) & self.compare(ast.LtE, value, high)
             case ast.Compare(left=ast.Constant(value=str() as label), comparators=[ast.Name(id="labels")]):
+                self.check_classes(LABELS, [label])
                 found = pc.match_substring(pc.field(LABELS), join_labels([label]))
             case _:
                 raise SyntaxProblem(f"{to_sql(ast.unparse(node))!r} is not understood")
@@ -360,8 +387,8 @@ class _Language:
 
 
 def _unknown_column(name: str, names: Sequence[str]) -> _UnknownColumnError:
-    near = difflib.get_close_matches(name, names, n=1)
-    return _UnknownColumnError(f"the index has no column {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+    near = find_near(name, names)
+    return _UnknownColumnError(f"the index has no column {name!r}" + (f"; did you mean {near}?" if near else ""))
 
 
 def _compute(node: ast.expr) -> Any:
@@ -414,6 +441,8 @@ def _refusal(text: str, error: Exception, schema: pa.Schema = SCHEMA) -> Request
         problem += "; in a shell, quotes of the other kind around the condition keep them"
         if column == "label" and value.isdecimal():
             problem += f"; the label is the name of a class, which dataset.int2str({value}) returns for an index"
+    elif isinstance(error, _UnknownClassError):
+        advice = ""
     elif isinstance(error, _UnknownColumnError):
         advice = f"; the index has: {', '.join(schema.names)}"
     return RequestError(f"the condition {text} cannot be applied: {problem}{advice}", code="invalid_condition")

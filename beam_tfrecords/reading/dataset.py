@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import hashlib
 import html
@@ -21,6 +20,7 @@ from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import Feature, Layout, parse_layout, with_class_names
+from beam_tfrecords.nearest import did_you_mean, list_known
 from beam_tfrecords.output.files import MANIFEST, REMOVED, SHARDS, SUCCESS
 from beam_tfrecords.output.manifest import MANIFEST_FORMAT, Shard, StoredImages, check_manifest
 from beam_tfrecords.output.published import DamagedError, Success, read_latest, read_manifest, read_published
@@ -190,8 +190,7 @@ class Dataset:
         if not isinstance(name, str):
             raise ValueError(f"{name!r} is no class; expected one name, such as 'cat'")
         if name not in self.class_names:
-            near = difflib.get_close_matches(name, self.class_names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {len(self.class_names):,}"
+            hint = did_you_mean(name, self.class_names, otherwise=f"there are {len(self.class_names):,}")
             raise ValueError(f"{name!r} is no class; {hint}")
         return self.class_names.index(name)
 
@@ -455,8 +454,8 @@ class Dataset:
           RequestError: the split does not exist.
         """
         if split not in self._shard_counts:
-            known = ", ".join(sorted(self._shard_counts))
-            raise RequestError(f"{self.path}: no split {split!r}; it has: {known}", code="unknown_split")
+            known = list_known(split, sorted(self._shard_counts))
+            raise RequestError(f"{self.path}: no split {split!r}; {known}", code="unknown_split")
         return self._shards_of([split])
 
     def _shards_of(self, splits: Sequence[str]) -> list[Shard]:

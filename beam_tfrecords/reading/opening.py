@@ -11,6 +11,7 @@ from beam_tfrecords.output.files import SUCCESS, VERSION_NAME
 from beam_tfrecords.output.pointers import find_latest_damage
 from beam_tfrecords.output.published import DamagedError, is_foreign, read_latest
 from beam_tfrecords.reading.dataset import CACHE_SIZE, Dataset, read_dataset
+from beam_tfrecords.storage.beside import does_not_exist
 
 
 def open_dataset(
@@ -41,6 +42,8 @@ def open_dataset(
     root, path = path, storage.join(path, version) if version else path
     if not (storage.exists(storage.join(path, SUCCESS)) if version else is_published):
         _check_latest(root)
+        if not storage.exists(path):
+            raise RequestError(f"{path} {does_not_exist(path)}; expected the `output` of a build", code="no_dataset")
         gone = "; the version was removed, or never finished" if VERSION_NAME.fullmatch(storage.basename(path)) else ""
         raise RequestError(
             f"{path}: no finished dataset (there is no {SUCCESS}){gone}; expected the `output` of a build",

@@ -376,7 +376,7 @@ class Records(Sequence[Any]):
         # Imported here, since most programs do not need what it imports.
         from beam_tfrecords.reading.conditions import find_rows, make_condition
 
-        checked = make_condition(condition, self._columns.schema, **equals)
+        checked = make_condition(condition, self._columns.schema, self.class_names, **equals)
         find = functools.partial(find_rows, self._path, condition=checked, records=self._columns, cache=self._cache)
         kept, shards = self._kept, self._kept_shards()
         # Threads help with many small indices: most of the time is spent outside the interpreter.
@@ -413,10 +413,11 @@ class Records(Sequence[Any]):
         read = dataclasses.replace(self._read, resize=Resize.of(image_size, resize_mode, self._read.images))
         return self._with(_read=read)
 
-    def in_planes(self, name: str) -> Records:
-        """Returns the same records, whose `read_batch` returns the image of this name as [C, H, W]."""
-        assert isinstance(self._read, ReadExample)
-        return self._with(_read=dataclasses.replace(self._read, planes=name))
+    def in_planes(self, names: Sequence[str]) -> Records:
+        """Returns the same records, whose `read_batch` returns the images of these features as [C, H, W]."""
+        if not (isinstance(self._read, ReadExample) and self._read.pixels):
+            return self
+        return self._with(_read=dataclasses.replace(self._read, planes=tuple(names)))
 
     def index(self, value: Any, *bounds: int) -> int:
         """Raises TypeError: records are found with `filter(key=...)`."""

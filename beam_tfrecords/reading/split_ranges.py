@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.nearest import list_known
 from beam_tfrecords.output.split_names import SPLIT_NAMES
 
 ALL = "all"
@@ -87,10 +87,8 @@ def _find_split(splits: Mapping[str, int], expression: str, name: str) -> str:
     synonyms = [split for split in splits if SPLIT_NAMES.get(split, split) == meant]
     if len(synonyms) == 1:
         return synonyms[0]
-    near = difflib.get_close_matches(name, splits, n=1)
-    hint = f"did you mean {near[0]!r}? It has: " if near else "it has: "
     where = "" if name == expression else f" in {expression!r}"
-    raise RequestError(f"no split {name!r}{where}; {hint}{', '.join(sorted(splits))}", code="unknown_split")
+    raise RequestError(f"no split {name!r}{where}; {list_known(name, sorted(splits))}", code="unknown_split")
 
 
 def _bounds(match: re.Match[str], records: int, expression: str) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.nearest import find_near
 from beam_tfrecords.transforms.refs.sample_refs import Scalar, Value
 
 _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:\.0+)?")
@@ -32,6 +33,8 @@ MAX_CLASSES = 1_000_000
 _SEPARATORS = "|;, "
 # At least this many different numbers with gaps between them are rarely classes.
 _MANY_NUMBERS = 24
+# Number of samples of a class that a misspelled label may mean, and of labels that may be misspelled.
+_FREQUENT, _MOST_MISSPELLED = 5, 10
 _REMEDY = "use `label_type=float` to store numbers, or name the classes with `class_names`"
 # Name of the class 0 in masks.
 BACKGROUND = "background"
@@ -292,6 +295,24 @@ def describe_unique(counts: Mapping[Scalar, int]) -> list[str]:
     return [
         f"there are {len(texts):,} classes for {sum(texts.values()):,} labels, such as {_quote(texts)}; if they are "
         "texts such as captions, use `label_type=text`"
+    ]
+
+
+def describe_misspelled(counts: Mapping[Scalar, int]) -> list[str]:
+    """Returns notes on labels that a single sample has and that are spelled nearly like a frequent one.
+
+    Args:
+      counts: label -> number of samples.
+    """
+    words = {label: count for label, count in counts.items() if isinstance(label, str) and label.isalpha()}
+    frequent = [label for label, count in words.items() if count >= _FREQUENT]
+    rare = [label for label, count in words.items() if count == 1]
+    # Many rare classes are a long tail rather than typos.
+    near = {label: find_near(label, frequent) for label in rare} if len(rare) <= _MOST_MISSPELLED else {}
+    return [
+        f"the label {label!r} occurs once; did you mean {name!r}, which occurs {words[name]:,} times?"
+        for label, name in near.items()
+        if name is not None
     ]
 
 

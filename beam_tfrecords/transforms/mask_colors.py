@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.storage.beside import does_not_exist
 
 VOID = 255
 _LARGEST = 65535
@@ -95,7 +96,7 @@ def read_mask_colors(word: Any) -> MaskColors:
                 "in the color table of ADE20K, skyscraper and road have one color, so colors do not tell the classes; "
                 "its annotations are numbers, which need no `mask_colors`"
             )
-        raise ValueError(f"there is no such file; {_EXPECTED}")
+        raise ValueError(f"{does_not_exist(path)}; {_EXPECTED}")
     with storage.open_read(path) as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:

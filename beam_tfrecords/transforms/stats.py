@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -220,6 +221,12 @@ def find_size(stats: Stats) -> tuple[int, ...] | None:
     number, sums, squares = stats.total("written"), stats.by("sides"), stats.by("squares")
     are_equal = all(number * squares.get(side, 0) == sums.get(side, 0) ** 2 > 0 for side in _SIDES)
     return tuple(sums[side] // number for side in _SIDES) if are_equal else None
+
+
+def share_above(count: int, total: int) -> float:
+    """Returns a share of a total with few digits that is not smaller than a count, for a limit."""
+    digits = max(2, math.ceil(-math.log10(count / total)))
+    return math.ceil(10**digits * count / total) / 10**digits
 
 
 def find_metric(manifest: Mapping[str, Any], name: str) -> Any:

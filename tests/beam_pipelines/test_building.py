@@ -72,7 +72,7 @@ def test_a_script_without_a_main_guard_runs_a_build_and_ends(pets, tmp_path, fai
 
 
 def test_every_public_name_can_be_imported():
-    errors = {"BuildError", "OutputLockedError", "RequestError"}
+    errors = {"BuildError", "LimitError", "OutputLockedError", "RequestError"}
     transforms = {"ConvertSamples", "ReadSamples", "WriteDataset", "WriteTFRecordShards"}
     kinds = {"Dataset", "Plan", "Records", "Sample", "Shard"} | transforms
     functions = {"build", "convert", "load", "mix", "open_dataset", "plan", "verify"}

@@ -62,10 +62,9 @@ def test_rows_that_cannot_be_read_are_counted_with_an_example(shown, photos, tmp
     with (tmp_path / "labels.csv").open("w", newline="") as file:
         names = [f"cat/cat_0{number}.jpg" for number in (1, 2, 3)]
         csv.writer(file).writerows([("image", "label"), *((name, name[-5]) for name in (*names, "cat/missing.jpg"))])
-    lines = shown(f"--input={tmp_path / 'labels.csv'}", code=3)
+    lines = shown(f"--input={tmp_path / 'labels.csv'}", "--max_failures=0.25")
     assert "failures: unreadable 1" in lines
     assert any(re.match(r"  unreadable, for example cat/missing.jpg: no such file", line) for line in lines)
-    assert any("nothing would be published: --max_failures=0.01 allows fewer" in line for line in lines)
 
 
 def test_skipped_files_and_notes_are_shown(shown, pets):
@@ -112,12 +111,13 @@ def test_a_finished_output_is_refused(run, photos, tmp_path, build):
 def test_rejections_that_the_listing_knows_are_those_of_the_build(shown, photos, tmp_path, convert):
     shutil.copytree(photos / "cat", tmp_path / "cat")
     names = [f"cat/cat_0{number}.jpg" for number in (1, 2, 3, 4)]
-    rows = [f"{names[0]},a", f"{names[1]},", f"{names[2]},a", f"{names[2]},b", f"{names[3]},b", "cat/gone.jpg,a"]
+    rows = [f"{names[0]},a", f"{names[1]},", f"{names[2]},a", f"{names[2]},b", f"{names[3]},b"]
     (tmp_path / "labels.csv").write_text("\n".join(["image,label", *rows]))
     flags = [f"--input={tmp_path / 'labels.csv'}", "--image_size=8"]
     lines = shown(*flags, code=3)
     assert "nothing would be published: --max_failures=0.01 allows fewer" in lines
     assert convert(*flags, f"--output={tmp_path / 'out'}").code == 3
+    (tmp_path / "labels.csv").write_text("\n".join(["image,label", *rows, "cat/gone.jpg,a"]))
     allowed = shown(*flags, "--max_failures=0.7")
     assert not [line for line in allowed if "nothing would be published" in line]
     assert convert(*flags, f"--output={tmp_path / 'out'}", "--max_failures=0.7").code == 0

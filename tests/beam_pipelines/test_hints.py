@@ -130,7 +130,7 @@ HINTS = [
         [{"train": {"cat": 1, "dog": 1}, "test": {"cat": 1, "dog": 1}}],
     ),
     # Tables: which column is what
-    Hint("name another with", TABLE, FLAT, [PETS_READ, ALL], table("image,breed,subset", KINDS, ["x", "y", "x", "x"])),
+    Hint("name another with", TABLE, FLAT, [PETS_READ], table("image,breed,subset", KINDS, ["x", "y", "x", "x"])),
     Hint(
         "name another with",
         TABLE,
@@ -170,7 +170,7 @@ HINTS = [
         "name another with",
         TABLE,
         FLAT,
-        [PETS_READ, ALL],
+        [PETS_READ],
         table("image,breed,male,old", KINDS, [0, 1, 0, 1], [1, 1, 1, 0]),
     ),
     Hint("name another with", TABLE, FLAT, [ALL], table("image,size", [1, 2, 3, 4])),
@@ -412,7 +412,6 @@ ELSEWHERE = {
     "and these have several; leave it out, and name": "test_what_messages_about_several_images_offer_is_right",
     "it is about the function of `map`; use, for example,": "tests/beam_pipelines/test_map.py",
     "get a whole one, or use `allow_damaged_containers`": "tests/beam_pipelines/test_damaged_containers.py",
-    "If that is right, use --accept=": "tests/beam_pipelines/test_guards.py",
     "or ignore the column with `split_column=`": "tests/transforms/sources/detect/test_split_column.py",
     "use `requester_pays=PROJECT`": "tests/integration/test_gcs.py",
     "or set the command of Python workers by `environment_type`": "tests/integration/test_flink.py",

@@ -85,7 +85,7 @@ def test_a_spec_file_chooses_columns_and_gives_types_to_those_of_a_csv_file(tmp_
     [
         (["--join=table.parquet", "--join_key=kee"], Refusal("unknown_column", "join_key", says=["join_key=kee"])),
         (["--join=table.csv"], Refusal("missing_column_type", "layout", says=["'score'"])),
-        (["--join=nothing.parquet"], Refusal("unknown_format", "join")),
+        (["--join=nothing.parquet"], Refusal("not_found", "join")),
         (["--join=twice.parquet"], Refusal("duplicate_feature", "join", says=["'label'"])),
         (["--join=table.parquet"], Refusal("unmatched_join", "join", "join_key", says=["none of its rows", "'a'"])),
     ],

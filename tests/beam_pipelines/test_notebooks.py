@@ -102,7 +102,7 @@ def test_a_build_that_publishes_nothing_is_one_message(run_cell, photos, tmp_pat
     with pytest.raises(RuntimeError) as raised:
         run_cell(f"from beam_tfrecords import build\n{failing}")
     message, called = str(raised.value).splitlines()
-    assert message.startswith("BuildError: nothing was published: 1 of 43 samples failed")
+    assert message.startswith("LimitError: nothing was published: 1 of 43 samples failed")
     assert called == f"  line 2: {failing}"
 
 

@@ -60,7 +60,7 @@ def test_a_key_that_occurs_twice_in_a_spec_is_refused(refused, tmp_path, text, k
 
 def test_a_file_of_class_names_that_does_not_exist_is_refused(photos, refused):
     for name in ("classes.txt", "lists/classes"):
-        refusal = Refusal("invalid_value", "class_names", says=[f"class_names={name}`", "no such file"])
+        refusal = Refusal("invalid_value", "class_names", says=[f"class_names={name}`", "does not exist"])
         refused(refusal, f"--input={photos}", f"--class_names={name}")
 
 

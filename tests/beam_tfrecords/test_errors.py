@@ -49,7 +49,7 @@ def test_a_refusal_of_another_process_is_the_same(kind, make):
         (EOFError("short"), "eof short"),
         (Exception(), "unknown error"),
         (RuntimeError("java.io.IOException: no space left"), "no space left"),
-        (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
+        (OSError(28, "No space left on device"), "No space left on device"),
     ],
 )
 def test_an_exception_of_a_library_is_described_without_its_type(error, described):

@@ -255,7 +255,7 @@ def _damage(path, begin: int, end: int) -> None:
 READS = {
     "record": lambda records, number: records[number],
     "batch": lambda records, number: records.read_batch(range(number + 1)),
-    "planes": lambda records, number: records.in_planes("image").read_batch(range(number + 1)),
+    "planes": lambda records, number: records.in_planes(["image"]).read_batch(range(number + 1)),
     "resized": lambda records, number: records.resized(20, "crop")[number],
     "iteration": lambda records, _: list(records),
     "mixture": lambda records, _: list(mix([(records, 1)])),

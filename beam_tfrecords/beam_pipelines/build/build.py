@@ -26,7 +26,7 @@ from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.beam_pipelines.settings.definitions import settings_by_group
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.errors import BuildError, RequestError, naming_end
+from beam_tfrecords.errors import BuildError, LimitError, RequestError, naming_end
 from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.transforms.publishing.lists import read_outcome
@@ -76,7 +76,8 @@ def build(
     Raises:
       RequestError: the request is wrong; nothing has been started.
       OutputLockedError: another build holds the output; nothing has been started.
-      BuildError: the build failed, or published nothing because of failures or duplicates.
+      LimitError: nothing was published, because of failures, duplicates or guards.
+      BuildError: the build failed.
     """
     with beam_logs_from(logging.INFO if verbose else logging.CRITICAL):
         spec = read_arguments(input, output, beam_arguments, settings)
@@ -86,8 +87,15 @@ def build(
     if isinstance(outcome, Published):
         return outcome.dataset
     has_lists = outcome.causes and (outcome.failed or outcome.duplicates)
-    lists = [f"the lists are in {outcome.folder}"] if has_lists else []
-    raise BuildError(f"nothing was published: {'; '.join([*outcome.causes, *outcome.violated, *lists])}")
+    more = [f"`{name}={value!r}` publishes the others" for name, value in outcome.remedy.items() if outcome.causes]
+    more += [f"`accept={outcome.remedy['accept']!r}` if that is right"] if outcome.violated else []
+    more += [f"the lists are in {outcome.folder}"] if has_lists else []
+    raise LimitError(
+        f"nothing was published: {'; '.join([*outcome.causes, *outcome.violated, *more])}",
+        code=next(iter(outcome.remedy), ""),
+        failures=outcome.reasons,
+        folder=outcome.folder,
+    )
 
 
 # Adds the settings to `help(build)`.

@@ -6,7 +6,8 @@ import dataclasses
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords.beam_pipelines.build.build import build_dataset
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
@@ -24,6 +25,7 @@ from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_summary_files, parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.beam_pipelines.settings.suggested_commands import change_command
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.transforms.request.published_settings import published_paths
 
@@ -33,11 +35,11 @@ def convert(argv: Sequence[str]) -> int:
     files = find_summary_files(argv)
     summary = RunSummary(files["json_summary"], files["metrics_file"])
     with summary.written(), keep_interrupts():
-        summary.exit_code = _convert(parse_arguments(argv), summary)
+        summary.exit_code = _convert(argv, parse_arguments(argv), summary)
     return summary.exit_code
 
 
-def _convert(arguments: Arguments, summary: RunSummary) -> int:
+def _convert(argv: Sequence[str], arguments: Arguments, summary: RunSummary) -> int:
     start = time.monotonic()
     runner = find_runner(arguments.beam)
     # First, because a misspelt flag is a likelier mistake than the error that its absence would cause.
@@ -82,7 +84,13 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
                 lines += describe_versions(outcome, spec)
                 show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)
         return DONE
-    lines = list(explain_unpublished(outcome))
+
+    def change(settings: Mapping[str, Any]) -> str:
+        accepted = [guard.value for guard in spec.schedule.accept]
+        merged = {name: ",".join([*accepted, value]) if name == "accept" else value for name, value in settings.items()}
+        return change_command("convert", argv, merged)
+
+    lines = list(explain_unpublished(outcome, change))
     summary.add_unpublished(outcome, lines[0])
     show(*lines, file=sys.stderr)
     return UNPUBLISHED

@@ -182,7 +182,7 @@ def _inspect_mapping(arguments: argparse.Namespace) -> None:
 def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, Numbers]:
     """Returns the numbers of records that satisfy a condition, by split; None searches all splits."""
     columns = dataset.unindexed_columns
-    condition = make_condition(where, columns.schema)
+    condition = make_condition(where, columns.schema, dataset.class_names)
     found: dict[str, Numbers] = {}
     for name in [split] if split else dataset.split_starts:
         shards = dataset.split_shards(name)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.opening import open_dataset
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.records.record_files import RecordFiles
@@ -16,14 +19,39 @@ def open_dataset_or_files(path: str) -> Dataset | RecordFiles:
     """Opens the finished dataset at a path, or finds the TFRecord files there.
 
     Raises:
-      RequestError: there is neither.
+      RequestError: there is neither; says what is there instead.
       BuildError: the dataset's manifest cannot be read.
     """
     try:
         return open_dataset(path)
     except RequestError as error:
         from beam_tfrecords.beam_pipelines.commands.record_files import find_foreign_files
+        from beam_tfrecords.transforms.sources.names import is_image_name
+        from beam_tfrecords.transforms.sources.registry import RECORDS, source_of_file
 
-        if found := find_foreign_files(path, error):
+        kind = source_of_file(path) or ("image_folder" if is_image_name(path) else None)
+        found = find_foreign_files(path, error) if kind in (None, RECORDS) else None
+        if found:
             return found
+        if seen := _describe_input(storage.absolute(path)):
+            raise RequestError(f"{path} is no dataset, but {seen}", code=error.code) from error
         raise
+
+
+def _describe_input(path: str) -> str:
+    """Says what `convert` would read a local path as, and how to see more.
+
+    Returns "" if `convert` would refuse it, and for the output of an unfinished build.
+    """
+    from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+    from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+
+    if storage.has_scheme(path) or storage.is_folder(Workspace(path).path):
+        return ""
+    try:
+        _, source = open_spec_source(read_build_spec({"input": path, "output": f"{path}.out"}))
+    except (RequestError, BuildError, OSError):
+        return ""
+    contents = ", ".join(sorted(content.value for content in source.description.provides))
+    command = shlex.join(["beam-tfrecords", "convert", f"--input={path}", "--output=FOLDER", "--dry_run"])
+    return f"an input that is read as {source.name}, with {contents}; to see what a dataset of it would hold: {command}"

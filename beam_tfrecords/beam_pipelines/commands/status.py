@@ -42,6 +42,7 @@ from beam_tfrecords.output.files import LATEST, SUCCESS
 from beam_tfrecords.output.pointers import pin, read_pinned, unpin
 from beam_tfrecords.output.versions import list_versions, read_listed
 from beam_tfrecords.reading.dataset import open_published
+from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.request.build_spec import read_output
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
@@ -71,7 +72,9 @@ def status(argv: Sequence[str]) -> int:
     except ValueError as error:
         raise RequestError(f"--output={arguments.output}: {error}", code="invalid_value") from error
     if not storage.is_folder(output):
-        raise RequestError(f"--output={output}: no such folder; expected the --output of a build", code="not_found")
+        raise RequestError(
+            f"--output={output} {does_not_exist(output)}; expected the --output of a build", code="not_found"
+        )
     for name in SUMMARY_FILES:
         if getattr(arguments, name) is not None and not arguments.follow:
             raise RequestError(

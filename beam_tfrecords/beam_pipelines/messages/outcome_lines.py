@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
@@ -57,12 +58,18 @@ def summarize_dataset(
     )
 
 
-def explain_unpublished(outcome: Unpublished) -> Iterator[str]:
-    """Yields lines that explain why nothing was published."""
+def explain_unpublished(
+    outcome: Unpublished, change: Callable[[Mapping[str, Any]], str] | None = None
+) -> Iterator[str]:
+    """Yields lines that explain why nothing was published.
+
+    Args:
+      outcome: the outcome.
+      change: returns the command with changed settings, if it is known.
+    """
     if outcome.violated:
         yield "Nothing was published: the new version differs too much from the one before it."
         yield from (f"  guard {line}" for line in outcome.violated)
-        yield f"If that is right, use --accept={','.join(outcome.guards)}; the finished work is not done again."
         yield f"changes: {storage.join(outcome.folder, CHANGES)}"
     else:
         yield show_flags(f"Nothing was published: {'; '.join(outcome.causes)}.")
@@ -75,3 +82,9 @@ def explain_unpublished(outcome: Unpublished) -> Iterator[str]:
         examples = find_examples(failures, outcome.reasons) if storage.exists(failures) else {}
         yield from describe_reasons(outcome.reasons, examples)
         yield f"list: {failures}"
+    if outcome.remedy:
+        wanted = "If that is right" if outcome.violated else "To publish the others"
+        flags = " ".join(f"`{name}={value}`" for name, value in outcome.remedy.items())
+        yield show_flags(f"{wanted}, use {flags}; the finished work is not done again{':' if change else '.'}")
+        if change:
+            yield f"  {change(outcome.remedy)}"

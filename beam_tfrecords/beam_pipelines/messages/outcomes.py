@@ -49,6 +49,7 @@ class Unpublished:
       causes: violated limits, in words.
       violated: results of violated guards, one line each.
       guards: names of the violated guards.
+      remedy: settings with which the same build publishes what it has written; none if no setting helps.
     """
 
     listed: int
@@ -59,6 +60,7 @@ class Unpublished:
     causes: tuple[str, ...] = ()
     violated: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
+    remedy: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Unpublished:
@@ -74,4 +76,5 @@ class Unpublished:
             causes=tuple(values["causes"]),
             violated=tuple(values["tripped"]),
             guards=tuple(values["guards"]),
+            remedy=values["remedy"],
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
 import re
 import shlex
@@ -98,6 +100,10 @@ def show_flags(message: str) -> str:
 def _show_flag(name: str, value: str) -> str:
     # A word that the terminal shows with escapes cannot be pasted, so it needs no quotes.
     word = value[1:]
+    if word[:1] in ("'", '"', "["):  # a value as in Python
+        with contextlib.suppress(ValueError, SyntaxError):
+            words = ast.literal_eval(word)
+            word = ",".join(map(str, words)) if isinstance(words, list) else str(words)
     return f"--{name}{value[:1]}{shlex.quote(word) if word and escape(word) == word else word}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,14 @@ class Condition:
     def names(self) -> frozenset[str]:
         """The columns that the condition names."""
         return frozenset(names_in(self._whole, self.schema))
+
+    def check_classes(self, class_names: Collection[str]) -> None:
+        """Checks that the condition names no misspelled class.
+
+        Raises:
+          RequestError: it does.
+        """
+        make_condition(self.text, self.schema, class_names)
 
     def keep_listed(
         self, batches: Iterable[RefColumns], counts: Counter[Key], convert: ConvertSample, *, split: str

@@ -14,7 +14,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.output.files import DUPLICATES, FAILURES
-from beam_tfrecords.output.schema import count, fields, flag, listed, mapped, read_json, text
+from beam_tfrecords.output.schema import count, fields, flag, listed, mapped, plain, read_json, text
 from beam_tfrecords.output.versions import remove
 from beam_tfrecords.transforms.publishing.guards import GuardResult
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
@@ -36,6 +36,7 @@ _OUTCOME = fields(
         "guards": listed(text),
         "is_unchanged": flag,
         "forbids_duplicates": flag,
+        "remedy": mapped(plain),
     }
 )
 
@@ -131,15 +132,17 @@ def write_outcome(
     """Writes for the launcher why nothing is published, and removes the files of the unpublished version."""
     if publication.history:
         remove(publication.root, publication.history.version, delete=publication.delete)
+    guards = sorted({result.guard.value for result in violated})
     outcome = {
         "listed": dict(publication.listed),
         "stats": stats.to_json(),
         "folder": folder,
         "causes": list(causes),
         "tripped": [str(result) for result in violated],
-        "guards": sorted({result.guard.value for result in violated}),
+        "guards": guards,
         "is_unchanged": is_unchanged,
         "forbids_duplicates": publication.duplicates is Duplicates.FAIL,
+        "remedy": {"accept": ",".join(guards)} if guards else publication.find_remedy(stats),
     }
     storage.write_bytes(BuildFolder(publication.folder).outcome, json_file(outcome))
 

@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.publishing.changes import History
 from beam_tfrecords.transforms.publishing.manifest import manifest_json
 from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
 from beam_tfrecords.transforms.request.build_spec import Duplicates
-from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.stats import Stats, share_above
 from beam_tfrecords.transforms.workspace.output_folder import Journal, add_to_journal
 
 
@@ -153,6 +153,16 @@ class Publication:
             yield f"{names} left out every sample that did not fail; change it and start again"
         elif are_few:
             yield f"{share}; no record was written"
+
+    def find_remedy(self, stats: Stats) -> dict[str, Any]:
+        """Returns the settings with which the build publishes what it has written; none if it publishes or cannot."""
+        listed, failed = sum(self.listed.values()), stats.total("failed")
+        remedy: dict[str, Any] = {}
+        if self.duplicates is Duplicates.FAIL and stats.total("duplicates", "groups"):
+            remedy["duplicates"] = Duplicates.DROP.value
+        if failed > self.max_failures * listed:
+            remedy["max_failures"] = share_above(failed, listed)
+        return remedy if stats.total("written") else {}
 
     def describe(self, stats: Stats, **files: Any) -> dict[str, Any]:
         """Returns the manifest; `files` are `shards` and `files` of `manifest_json`, once they are written."""

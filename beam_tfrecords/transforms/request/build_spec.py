@@ -12,6 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout, parse_layout
+from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.class_list import ClassList, list_classes, parse_class_words
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
@@ -101,7 +102,7 @@ def read_class_names(word: Any) -> ClassList:
     if is_text and "," not in word and storage.is_file(storage.absolute(word)):
         classes = read_class_file(storage.absolute(word))
     elif is_text and "," not in word and ("/" in word or _FILE_NAME.search(word)):
-        raise ValueError("there is no such file; expected a file of class names, or the names")
+        raise ValueError(f"{does_not_exist(storage.absolute(word))}; expected a file of class names, or the names")
     elif is_text:
         classes = parse_class_words(word.split(","))
     else:

@@ -12,8 +12,8 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.habits import find_near
 from beam_tfrecords.reading.dataset import is_dataset
+from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.service_faults import describe_fault
 from beam_tfrecords.transforms.sources.class_files import FoundClasses, find_class_files
@@ -26,7 +26,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     names_several,
     quote_input,
 )
-from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
+from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.registry import (
     DOCUMENTS,
@@ -256,19 +256,8 @@ def _is_file(path: str, named: Registered | None) -> bool:
     if not storage.is_file(path):
         if storage.exists(path):
             raise RequestError(f"{quote_input(path)} is not a regular file", code="not_a_file")
-        near = _find_beside(path)
-        beside = f"; {printable(near)} is beside it" if near else ""
-        raise RequestError(f"{quote_input(path)} does not exist{beside}", code="not_found")
+        raise RequestError(f"{quote_input(path)} {does_not_exist(path)}", code="not_found")
     return True
-
-
-def _find_beside(path: str) -> str | None:
-    """Returns the name of a file or folder that a missing local path may mean; None if there is none."""
-    folder = storage.dirname(path)
-    if storage.has_scheme(path) or not storage.is_folder(folder):
-        return None
-    paths = [*storage.list_folders(folder), *(file.path for file in storage.list_files(storage.join(folder, "*")))]
-    return find_near(storage.basename(path), {storage.basename(one) for one in paths})
 
 
 def _quote_pattern(paths: Sequence[str]) -> str:

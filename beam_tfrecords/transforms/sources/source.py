@@ -116,11 +116,14 @@ class Source:
         """
         return None
 
-    def check_images(self) -> None:
+    def check_images(self, most_missing: float) -> None:
         """Checks that images which the input names are there. Called before the listing.
 
+        Args:
+          most_missing: share of the images that may be missing.
+
         Raises:
-          RequestError: none of the first images exists.
+          RequestError: none of the first images exists, or too few.
         """
 
     def check_containers(self) -> None:

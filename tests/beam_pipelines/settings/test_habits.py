@@ -22,7 +22,8 @@ from beam_tfrecords.beam_pipelines.settings.command_line import Parser, parse_ar
 from beam_tfrecords.beam_pipelines.settings.definitions import RUNNER_FLAGS, SETTINGS, show_flags
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.habits import explain_name, find_command, find_near
+from beam_tfrecords.habits import explain_name, find_command
+from beam_tfrecords.nearest import find_near
 from tests.each import each
 from tests.refusals import refuses
 

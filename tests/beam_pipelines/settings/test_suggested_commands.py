@@ -52,7 +52,7 @@ def test_the_lines_of_a_refusal():
         [Suggestion("one way", {"layout": "image"}), Suggestion("other", {"seed": 2})],
         code="x",
     )
-    assert str(error) == "`input=a`: unclear; for one way: `layout=image`; or for other: `seed=2`"
+    assert str(error) == "`input=a`: unclear; for one way: `layout='image'`; or for other: `seed=2`"
     assert explain(error, "convert", ["--input=a"]) == [
         "--input=a: unclear; choose one of:",
         "  one way:",

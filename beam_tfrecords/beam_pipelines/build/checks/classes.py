@@ -10,11 +10,13 @@ from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.nearest import did_you_mean
 from beam_tfrecords.output.label_files import fits_label_file
 from beam_tfrecords.transforms.labels import (
     ClassNames,
     are_dense,
     describe_labels,
+    describe_misspelled,
     describe_order,
     describe_unique,
     find_separator,
@@ -125,6 +127,7 @@ def _find_classes(
     source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
     if seen.labels_may_be_indices:
         source.notes += describe_unique(listing.labels)
+    source.notes += describe_misspelled(listing.labels)
     return numbered
 
 
@@ -239,10 +242,11 @@ def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names:
         shown = ", ".join(sorted(map(repr, unknown))[:5])
         present = {class_names.find(label) for label in listing.labels}
         known = [name for index, name in enumerate(class_names.names) if index in present]
-        fits = not spec.source.selection.classes and 0 < len(known) <= 2 * _MOST_CLASSES
+        hint = did_you_mean(str(min(unknown, key=str)), class_names.names)
+        fits = not hint and not spec.source.selection.classes and 0 < len(known) <= 2 * _MOST_CLASSES
         raise RequestError(
             f"`class_names={','.join(class_names.names)}`: {samples} of {listing.total} samples have a class "
-            f"that is not among them: {shown}{', …' if len(unknown) > 5 else ''}"
+            f"that is not among them: {shown}{', …' if len(unknown) > 5 else ''}{f'; {hint}' if hint else ''}"
             + (f"; use `classes={','.join(known)}` to leave them out" if fits else ""),
             code="unknown_class",
         )

@@ -13,6 +13,7 @@ from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.mask_colors import NAMED
 from beam_tfrecords.transforms.refs.sample_refs import MASK
@@ -98,7 +99,13 @@ def check_listing(
                 raise RequestError(
                     f"`num_shards={spec.num_shards}`: split {split} has only {samples} samples", code="too_few_samples"
                 )
-    return resolve_classes(spec, source, listing, kept, chosen)
+    class_names = resolve_classes(spec, source, listing, kept, chosen)
+    if spec.where is not None and spec.map is None:
+        # Only conditions need pyarrow here.
+        from beam_tfrecords.transforms.blocks.filtering import Condition
+
+        Condition(spec.where, spec.layout or Layout(())).check_classes(class_names.names)
+    return class_names
 
 
 def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:

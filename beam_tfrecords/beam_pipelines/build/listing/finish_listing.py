@@ -199,7 +199,10 @@ def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
     found = f"{what}, and an unknown number of samples is lost: {'; '.join([*shown, *more])}"
     if spec.allow_damaged_containers:
         return found
-    raise LimitError(f"{found}; get a whole one, or use `allow_damaged_containers` to leave out what is lost")
+    raise LimitError(
+        f"{found}; get a whole one, or use `allow_damaged_containers` to leave out what is lost",
+        code="allow_damaged_containers",
+    )
 
 
 def _selects_later(spec: BuildSpec, source: Source) -> bool:

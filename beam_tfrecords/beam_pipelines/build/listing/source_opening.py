@@ -128,7 +128,9 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     refuse_idle_settings(given, Reading(spec, source))
     if spec.where is not None:
         _check_condition(spec, spec.where)
-    source.check_images()
+    # Samples that are left out may be those without an image.
+    is_whole = spec.limit is None and not spec.source.selection.globs
+    source.check_images(spec.max_failures if is_whole else 1)
     spec = dataclasses.replace(spec, needs=needs_of(spec))
     return spec, source
 
@@ -236,13 +238,13 @@ def _without_images(spec: BuildSpec, seen: Description, *, needs_label: bool) ->
             suggestions += column_suggestions(seen.table, image=None, needs_image=True, needs_label=needs_label)
         except RequestError as error:
             raise keep_inputs(error, name_inputs(spec.source.input)) from error.__cause__
-    alone = f"; a spec file can request a dataset of columns only: {_column_layout(seen)}"
     if seen.column_types:
-        suggestions, alone = [*suggestions, Suggestion("a dataset of the columns only", {"layout": "columns"})], ""
+        suggestions.append(Suggestion("a dataset of the columns only", {"layout": "columns"}))
+    alone = f"; a spec file can request a dataset of columns only: {_column_layout(seen)}"
     return RequestError(
         f"`input={spec.source.input[0]}`: no column has a usual name for images, such as image or "
         "path; name it with `image_column`, or make paths with `image_path`; it has: "
-        f"{', '.join(seen.columns)}{alone}",
+        f"{', '.join(seen.columns)}{'' if suggestions else alone}",
         suggestions,
         code="missing_image_column",
     )

@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import plain_name
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns, read_number, read_sides
 from beam_tfrecords.transforms.sources.tables.object_cells import choose_format, find_sizes
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, available
 from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings
 
 # Usual names, compared without case, spaces and underscores, and without a prefix such as bbox.
@@ -140,7 +140,7 @@ def _named(table: Table, named: Sequence[str]) -> tuple[Sequence[str], BoxFormat
     if missing or len(named) not in (1, 4):
         what = f"{table.path} has no column {missing[0]!r}" if missing else "expected four columns, or one with lists"
         raise RequestError(
-            f"`box_columns={','.join(named)}`: {what}; it has: {', '.join(table.columns)}",
+            f"`box_columns={','.join(named)}`: {what}; {available(table, missing[0] if missing else '')}",
             code="unknown_column" if missing else "invalid_value",
         )
     plain = {plain_name(name): name for name in named}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from beam_tfrecords.nearest import find_near
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
 
 # Usual names in order of preference, compared without case, spaces and underscores. The first name is the documented
@@ -52,6 +53,11 @@ def is_label_name(name: str) -> bool:
     """Whether a column's name contains a word for classes."""
     plain = plain_name(name)
     return bool(LABEL_NAMES.search(plain)) and not NOT_LABEL_NAMES.search(plain)
+
+
+def may_be_label(name: str) -> bool:
+    """Whether a column's name contains a word for classes, or a misspelled one."""
+    return is_label_name(name) or find_near(name, USUAL_LABELS) is not None
 
 
 def may_be_meant(name: str) -> bool:

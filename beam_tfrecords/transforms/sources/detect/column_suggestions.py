@@ -10,7 +10,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
-from beam_tfrecords.transforms.sources.detect.column_names import is_label_name, is_mask_name
+from beam_tfrecords.transforms.sources.detect.column_names import is_label_name, is_mask_name, may_be_label
 from beam_tfrecords.transforms.sources.detect.label_columns import Cells, find_labels, find_one_hot
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     find_levels,
@@ -80,7 +80,9 @@ def column_suggestions(
     if not any("label_columns" in one.settings for one in suggestions):
         # A single word of a class name is not a class.
         suggestions = [*_join_words(table, images)] or suggestions
-    return [*suggestions, Suggestion("the images without labels", {**images, "layout": "image"})]
+    is_clear = any(may_be_label(str(one.settings.get("label_column"))) for one in suggestions)
+    unlabelled = [] if is_clear else [Suggestion("the images without labels", {**images, "layout": "image"})]
+    return [*suggestions, *unlabelled]
 
 
 def suggest_classes(table: Table) -> list[Suggestion]:

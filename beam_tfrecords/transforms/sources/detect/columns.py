@@ -115,7 +115,8 @@ def choose_columns(
         if named is not None:
             if named not in table.columns:
                 raise RequestError(
-                    f"`{setting}={named}`: {table.path} has no such column; {available(table)}", code="unknown_column"
+                    f"`{setting}={named}`: {table.path} has no such column; {available(table, named)}",
+                    code="unknown_column",
                 )
             return named
         are_classes = setting == "label_column" and settings.label_type is LabelType.CLASS
@@ -181,7 +182,7 @@ def _refuse_contradictions(table: Table, settings: TableSettings) -> None:
     for name in settings.label_columns:
         if name not in table.columns:
             raise RequestError(
-                f"`label_columns`: {table.path} has no column {name!r}; {available(table)}", code="unknown_column"
+                f"`label_columns`: {table.path} has no column {name!r}; {available(table, name)}", code="unknown_column"
             )
     if label is not None and settings.label_columns:
         raise RequestError(
@@ -396,7 +397,7 @@ def _check_pattern(table: Table, pattern: str) -> None:
     for name in pattern_columns(pattern):
         if name not in table.columns:
             raise RequestError(
-                f"`image_path={pattern}`: {table.path} has no column {name!r}; {available(table)}",
+                f"`image_path={pattern}`: {table.path} has no column {name!r}; {available(table, name)}",
                 code="unknown_column",
             )
 

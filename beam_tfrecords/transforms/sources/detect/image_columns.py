@@ -56,7 +56,7 @@ def name_images(
         what = "no such column" if missing == column else f"no column {missing!r}"
         what = f"no images in column {missing!r}" if missing in table.columns else what
         raise RequestError(
-            f"{setting}: {table.path} has {what}; {available(table)}",
+            f"{setting}: {table.path} has {what}; {available(table, missing)}",
             code="column_without_images" if missing in table.columns else "unknown_column",
         )
     if MASK in images:
@@ -85,7 +85,7 @@ def choose_image(kinds: Iterable[Sequence[str]], table: Table, named: str | None
         if named in table.columns:
             return named
         raise RequestError(
-            f"`image_column={named}`: {table.path} has no such column; {available(table)}", code="unknown_column"
+            f"`image_column={named}`: {table.path} has no such column; {available(table, named)}", code="unknown_column"
         )
     found: Sequence[str] = next(filter(None, kinds), ())
     found = [name for name in found if not is_mask_name(name)] or found

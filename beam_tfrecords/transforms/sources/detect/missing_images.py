@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.nearest import find_near
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_pattern
 from beam_tfrecords.transforms.sources.detect.columns import Columns
@@ -19,10 +20,13 @@ from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
+from beam_tfrecords.transforms.stats import share_above
 
 # Number of rows to inspect, and of leading folders that may come from another machine.
 _ROWS = 5
 _MOST_ROWS = 1000
+# Number of times that the allowed share may be missing among the first rows of a longer table.
+_EXCESS = 3
 # Number of remote images to ask for.
 _MOST_ASKED = 10
 # Number of files to look at for an image.
@@ -48,8 +52,8 @@ class _Change:
         return changed
 
 
-def refuse_missing(table: Table, columns: Columns, roots: Sequence[str]) -> None:
-    """Checks whether none of a table's first images is there.
+def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: float = 1) -> None:
+    """Checks whether a table's first images are there.
 
     Remote storage gets a request for the first image; if it is missing, a few more, for images among the first.
 
@@ -57,9 +61,11 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str]) -> None
       table: a table of the request.
       columns: columns of the table.
       roots: folders to search for the images.
+      most: share of the images that may be missing.
 
     Raises:
-      RequestError: none of the first images exists; suggests the fix if all of the very first exist at similar paths.
+      RequestError: none of the first images exists, or too few; suggests the fix if all of the very first exist at
+        similar paths.
     """
     images = first_images(table, columns)
     if any(map(storage.has_scheme, (table.path, *roots))):
@@ -67,6 +73,7 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str]) -> None
         return
     names = list(itertools.islice(images, _ROWS))
     if not _are_missing(names, roots):
+        _refuse_some_missing(table, [*names, *itertools.islice(images, _MOST_ROWS - _ROWS)], roots, most)
         return
     found = next(_suggestions(table, columns, names, roots[-1]), None)
     if found is not None:
@@ -74,6 +81,42 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str]) -> None
     names += itertools.islice(images, _MOST_ROWS - _ROWS)
     if _are_missing(names, roots):
         raise _refusal(table.path, names, roots)
+
+
+def _refuse_some_missing(table: Table, rows: Sequence[str], roots: Sequence[str], most: float) -> None:
+    """Refuses a table if more of its first images are missing than may fail.
+
+    Args:
+      table: the table.
+      rows: image paths of the first rows.
+      roots: folders to search for the images.
+      most: share of the images that may be missing.
+    """
+    names = list(dict.fromkeys(rows))
+    # The rows that follow in a longer table may have fewer faults.
+    allowed = most if len(rows) < _MOST_ROWS else _EXCESS * most
+    missing = [name for name in names if _are_missing([name], roots)] if allowed < 1 else []
+    if len(missing) <= allowed * len(names):
+        return
+    raise RequestError(
+        f"{quote_input(table.path)}: {len(missing):,} of the {len(names):,} images of the first {len(rows):,} rows "
+        f"{'is' if len(missing) == 1 else 'are'} not there: "
+        f"{_describe_nearest(missing[0], roots[-1])}",
+        [Suggestion("the images that are there", {"max_failures": share_above(len(missing), len(names))})],
+        code="missing_images",
+    )
+
+
+def _describe_nearest(name: str, root: str) -> str:
+    """Returns the first folder or file of a path that is not there, with the name that is most like it."""
+    folder = root
+    for part in name.replace("\\", "/").split("/"):
+        if not storage.exists(storage.join(folder, part)):
+            break
+        folder = storage.join(folder, part)
+    inside = [*storage.list_folders(folder), *(file.path for file in storage.list_files(storage.join(folder, "*")))]
+    near = find_near(part, {storage.basename(path) for path in inside})
+    return f"{shorten(folder)} has no {shorten(part)}{f', but {shorten(near)}' if near else ''}"
 
 
 def _refuse_missing_remote(table: Table, images: Iterator[str], roots: Sequence[str]) -> None:
@@ -109,7 +152,7 @@ def refuse_missing_names(
         if change == _Change():
             raise _refusal(path, names, roots, Suggestion(f"the images in {folder}", where))
         if images is None:
-            raise _refusal(path, names, roots, _describe_change(change, names[0], folder))
+            raise _refusal(path, names, roots, _describe_change(change, names[0], folder, roots[-1]))
 
 
 def _are_missing(names: Sequence[str], roots: Sequence[str]) -> bool:
@@ -131,6 +174,8 @@ def _refusal(
 ) -> RequestError:
     """Returns the refusal, with a suggestion or with advice."""
     advice = found or "`image_root` names the folder that the paths of the images are relative to"
+    if not found and not storage.has_scheme(roots[-1]):
+        advice = f"{_describe_nearest(names[0], roots[-1])}; {advice}"
     return RequestError(
         f"{quote_input(path)}: none of {asked or f'the first {len(names):,}'} images is there, such as "
         f"{shorten(storage.join(roots[-1], names[0]))}{f'; {advice}' if isinstance(advice, str) else ''}",
@@ -139,9 +184,9 @@ def _refusal(
     )
 
 
-def _describe_change(change: _Change, name: str, folder: str) -> str:
+def _describe_change(change: _Change, name: str, folder: str, root: str) -> str:
     """Returns the advice to change the paths in a file, which no setting can do."""
-    there = storage.join(folder, change(name))
+    there = storage.join(folder, change(name)).removeprefix(storage.join(root, ""))
     return f"{shorten(name)} is there as {shorten(there)}; write the paths in the file like this"
 
 
@@ -178,7 +223,7 @@ def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str
                     {"image_path": written + extension, "image_column": None, **where},
                 )
             case _:
-                changed = changed or _describe_change(change, names[0], folder)
+                changed = changed or _describe_change(change, names[0], folder, root)
     for name in table.columns if is_one else ():
         if name != columns.image and re.sub(r"[\s_-]", "", name.lower()) in _IDS:
             rows = table.head([name], _ROWS)
@@ -218,10 +263,10 @@ def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tupl
             for change in _variants(start, has_extension="." in parts[-1]):
                 if all(storage.is_file(storage.join(where, change(name))) for name in names):
                     yield change, where
-    # Last, looks for the first image everywhere below the folder above the table's.
+    # Last, looks for the first image everywhere below the table's folder, then below the folder above.
     path = _Change(slashes)(names[0])
     near = storage.dirname(beside) if beside.count("/") > _LEAST_DEPTH else beside
-    for where, prefix in dict.fromkeys(_find_folders(path, near)):
+    for where, prefix in dict.fromkeys([*_find_folders(path, beside), *_find_folders(path, near)]):
         start = (*slashes, *((f"^{re.escape(prefix)}", "") if prefix else ()))
         for change in _variants(start, has_extension="." in parts[-1]):
             if all(storage.is_file(storage.join(where, change(name))) for name in names):

@@ -15,7 +15,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import SPLIT_NAMES as
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, available, first_cells
 from beam_tfrecords.transforms.splits import Splits, name_split, read_splits
 
 # Boolean column -> splits for true and false.
@@ -84,7 +84,7 @@ def find_split_column(
     """
     if named and named not in table.columns:
         raise RequestError(
-            f"`split_column={named}`: {table.path} has no such column; it has: {', '.join(table.columns)}",
+            f"`split_column={named}`: {table.path} has no such column; {available(table, named)}",
             code="unknown_column",
         )
     if splits.folders is not None:

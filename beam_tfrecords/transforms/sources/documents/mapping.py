@@ -25,6 +25,7 @@ from jmespath.exceptions import JMESPathError
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.examples.column_ranges import count_columns
+from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.class_list import ClassList, list_classes
 from beam_tfrecords.transforms.objects.objects import BoxFormat
 from beam_tfrecords.transforms.sources.class_files import read_class_file
@@ -257,7 +258,7 @@ def read_mapping(word: str) -> DocumentMapping:
         try:
             data = storage.read_range(word, 0, min(storage.stat(word).size, _MOST_BYTES))
         except FileNotFoundError:
-            raise RequestError(f"`mapping={word}`: there is no such file", code="not_found") from None
+            raise RequestError(f"`mapping={word}` {does_not_exist(word)}", code="not_found") from None
         folder = storage.dirname(word)
     elif word in mapping_names():
         data = (_FOLDER / f"{word}.yaml").read_bytes()

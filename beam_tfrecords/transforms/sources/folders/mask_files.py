@@ -9,6 +9,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_path
@@ -190,7 +191,7 @@ def find_mask_files(
     every = list(dict.fromkeys(folder for _, folder in map(split_of_word, settings.mask_root)))
     for folder in every:
         if not storage.is_folder(folder):
-            raise RequestError(f"`mask_root={printable(folder)}`: there is no such folder", code="not_found")
+            raise RequestError(f"`mask_root={printable(folder)}` {does_not_exist(folder)}", code="not_found")
     own = own_roots([(root.folder, root.split) for root in roots], settings.mask_root, "mask_root")
     found: dict[str, tuple[Any, ...]] = {}
     for number, root in enumerate(roots):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError
 from beam_tfrecords.examples.contents import Content, contents_in
+from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
 from beam_tfrecords.transforms.sources.detect.mask_names import without_common_ends
 from beam_tfrecords.transforms.sources.folders.roots import Root, root_of
@@ -50,7 +51,7 @@ def open_input(inputs: Inputs, paths: PathSettings, label_pattern: str | None) -
     roots = {name: root_of(folder) for name, folder in folders.items()}
     for name, folder in folders.items():
         if roots[name].is_folder and not storage.is_folder(folder):
-            raise RequestError(f"`images={name}={printable(folder)}`: there is no such folder", code="not_found")
+            raise RequestError(f"`images={name}={printable(folder)}` {does_not_exist(folder)}", code="not_found")
     return functools.partial(PairedImages, roots, label_pattern)
 
 

@@ -12,6 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import DRAWN, Content
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
+from beam_tfrecords.nearest import list_known
 from beam_tfrecords.output.files import LABEL_MAP, MANIFEST, SUCCESS
 from beam_tfrecords.output.label_files import label_files, label_map, parse_label_map, read_label_file
 from beam_tfrecords.output.manifest import Shard
@@ -101,9 +102,9 @@ class DatasetSource(ContainerSource):
         wanted = columns if needs.takes_all else sorted(needs.columns or ())
         for name in (*wanted, *([group_column] if group_column else [])):
             if name not in columns:
-                shown = ", ".join(columns) or "none"
                 raise RequestError(
-                    f"{quote_input(inputs.paths[0])} has no column {name!r}; it has: {shown}", code="unknown_column"
+                    f"{quote_input(inputs.paths[0])} has no column {name!r}; {list_known(name, columns)}",
+                    code="unknown_column",
                 )
         stored = {
             path: StoredShard(

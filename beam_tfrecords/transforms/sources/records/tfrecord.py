@@ -191,7 +191,7 @@ class TfrecordSource(RowSource):
             else None,
         )
 
-    def check_images(self) -> None:
+    def check_images(self, most_missing: float) -> None:
         """See `Source.check_images`."""
         table, files = self.description.table, self.read_container.files
         if files is None and self._image_root:
@@ -201,7 +201,7 @@ class TfrecordSource(RowSource):
                 code="setting_not_applicable",
             )
         if files is not None and table is not None:
-            refuse_missing(table, self.read_container.cells.columns, self._roots[0].every)
+            refuse_missing(table, self.read_container.cells.columns, self._roots[0].every, most_missing)
 
 
 def open_input(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import split_of_word
 from beam_tfrecords.transforms.sources.registry import source_of_file
@@ -46,6 +47,8 @@ def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:
     for path in paths:
         is_text = path.lower().endswith((".txt", ".lst", ".list"))
         if (source_of_file(path) not in ("csv", "jsonl", "parquet") and not is_text) or not storage.is_file(path):
+            if not (storage.has_scheme(path) or storage.exists(path)):
+                raise RequestError(f"`join={path}` {does_not_exist(path)}", code="not_found")
             raise RequestError(
                 f"`join={path}`: expected a csv, jsonl or Parquet file, or a list", code="unknown_format"
             )

@@ -330,7 +330,7 @@ def row_reader(
         for name in features:
             if name not in table.columns:
                 raise RequestError(
-                    f"`layout` asks for column.{name}, which {table.path} does not have; {available(table)}",
+                    f"`layout` asks for column.{name}, which {table.path} does not have; {available(table, name)}",
                     code="unknown_column",
                 )
     separator, missing = settings.label_separator, frozenset(settings.missing_values)

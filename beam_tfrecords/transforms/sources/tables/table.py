@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.nearest import list_known
 
 # Limit for a row (characters of a csv row, bytes of a jsonl line); longer rows are rejected without being read.
 # References are shuffled and should have a few hundred bytes; the limit keeps a malicious row from filling the memory.
@@ -104,9 +105,9 @@ def first_cells(table: Table, columns: Sequence[str], *, rows: int = 100) -> dic
     return {name: [row[name] for row in found] for name in columns}
 
 
-def available(table: Table) -> str:
-    """Lists the columns, for a message."""
-    return f"it has: {', '.join(table.columns)}"
+def available(table: Table, wrong: str = "") -> str:
+    """Lists the columns, for a message; names the one that is most like a wrong name first."""
+    return list_known(wrong, table.columns)
 
 
 @dataclasses.dataclass(frozen=True)

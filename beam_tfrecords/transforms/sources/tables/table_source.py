@@ -129,11 +129,11 @@ class TableSource(Source):
                     code="columns_differ",
                 )
 
-    def check_images(self) -> None:
+    def check_images(self, most_missing: float) -> None:
         """See `Source.check_images`."""
         for reader in self._readers:
             try:
-                refuse_missing(reader.table, reader.columns, reader.roots)
+                refuse_missing(reader.table, reader.columns, reader.roots, most_missing)
             except RequestError as error:
                 raise keep_inputs(error, self._inputs) from error.__cause__
 

@@ -497,7 +497,7 @@ def test_a_wrong_mapping_is_refused(text, message, folder, opened):
 def test_an_unknown_mapping_is_refused(folder, opened):
     with refused("unknown_mapping", "`mapping=labelmee`: expected a file of YAML (.yaml), or one of bdd100k, createml"):
         opened(folder, mapping="labelmee")
-    with refused("not_found", "there is no such file"):
+    with refused("not_found", "does not exist"):
         opened(folder, mapping=str(folder / "my.yaml"))
     with refused("missing_setting", "`source=documents` needs `mapping`"):
         opened(folder, source="documents")
