@@ -10,6 +10,18 @@ from typing import Any, TextIO
 
 from beam_tfrecords.escaping import escape
 
+# Start of a line -> code of its color, and whether it is that of the whole line: red, yellow, bold.
+_COLORS = {
+    "beam-tfrecords:": ("31", False),
+    "Nothing was published": ("31", False),
+    "INTERNAL ERRORS": ("31", False),
+    "warning:": ("33", False),
+    "leaks:": ("33", False),
+    "  beam-tfrecords ": ("1", True),
+    "    beam-tfrecords ": ("1", True),
+    "$ ": ("1", True),
+}
+
 
 def counted(number: int, what: str) -> str:
     """Formats a number with its noun, given in the singular: `1 block`, `2,000 blocks`."""
@@ -28,10 +40,25 @@ def show(*lines: str, file: TextIO | None = None) -> None:
       OSError: results cannot be written.
     """
     try:
-        print("\n".join(map(escape, lines)), file=file)
+        has_colors = _has_colors(file or sys.stdout)
+        print("\n".join(_color(escape(line)) if has_colors else escape(line) for line in lines), file=file)
     except OSError:
         if file is None:
             raise
+
+
+def _has_colors(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that shows colors; see https://no-color.org."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _color(line: str) -> str:
+    """Colors the first word of a problem, and makes a command bold."""
+    for start, (code, is_whole) in _COLORS.items():
+        if line.startswith(start):
+            shown = line if is_whole else start
+            return f"\x1b[{code}m{shown}\x1b[0m{line[len(shown) :]}"
+    return line
 
 
 class _Log(logging.Handler):

@@ -358,9 +358,9 @@ class _Language:
                 return self._read_membership(node)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
                 if isinstance(op, ast.Eq):
-                    for name, other in ((left, right), (right, left)):
-                        if isinstance(name, ast.Name) and isinstance(other, ast.Constant):
-                            self.check_classes(name.id, [other.value])
+                    for side, other in ((left, right), (right, left)):
+                        if isinstance(side, ast.Name) and isinstance(other, ast.Constant):
+                            self.check_classes(side.id, [other.value])
                 sides = (None if ast.unparse(side) == "None" else self._read(side) for side in (left, right))
                 return self.compare(type(op), *sides)
         raise SyntaxProblem(f"{to_sql(ast.unparse(node))!r} is not understood")

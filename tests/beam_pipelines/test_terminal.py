@@ -127,3 +127,22 @@ def test_a_stream_that_is_no_terminal_receives_plain_lines(tmp_path):
     with Progress(str(tmp_path), total=1, stream=stream):
         pass
     assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize(("no_color", "start"), [("", b"\x1b[31mbeam-tfrecords:\x1b[0m "), ("1", b"beam-tfrecords: ")])
+def test_a_terminal_shows_problems_in_color_unless_no_color_is_set(tmp_path, no_color, start):
+    ours, theirs = pty.openpty()
+    words = [BEAM_TFRECORDS, "inspect", str(tmp_path / "nowhere")]
+    subprocess.run(words, stderr=theirs, env={**os.environ, "NO_COLOR": no_color, "TERM": "xterm"}, check=False)
+    os.close(theirs)
+    data = os.read(ours, 65_536)
+    os.close(ours)
+    assert data.startswith(start), data
+
+
+def test_the_help_fits_into_a_terminal_and_begins_with_what_is_used_first(run):
+    ran = run_script("convert", "--help", COLUMNS="80")
+    lines = ran.stdout.decode().splitlines()
+    assert [line for line in lines if len(line) > 82] == []
+    assert lines.index("used first:") < lines.index("options:")
+    assert max(map(len, run("help").out.splitlines())) < 80

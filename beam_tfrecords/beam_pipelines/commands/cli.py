@@ -31,16 +31,17 @@ from beam_tfrecords.errors import BuildError, LimitError, OutputLockedError, Req
 _USAGE = """\
 usage: beam-tfrecords COMMAND [--flag=value ...]
 
-  demo      write sample photos, three of them damaged, and build a first dataset
-  convert   images and labels in, a shuffled, sharded, verified TFRecord dataset out
+  demo      write sample photos, and build a first dataset
+  convert   build a dataset from images and labels
   verify    check every CRC, count, feature and image of a dataset
-  inspect   show the schema and examples of a dataset
-  export    write a dataset as ordinary files: images in folders, a table, boxes as COCO
-  report    write report.html: pictures, classes, sizes, failures and code to read a dataset, on one page
+  inspect   show the schema and examples of a dataset, or what an input is
+  export    write a dataset as files: images in folders, a table, COCO
+  report    write report.html, one page with pictures, classes and failures
   status    show what a build is doing, and the versions of a dataset
 
-beam-tfrecords COMMAND --help tells more; beam-tfrecords --version shows the version. Completion of flags, values and
-files: eval "$(beam-tfrecords completion bash)", the same with zsh, and beam-tfrecords completion fish | source
+beam-tfrecords COMMAND --help tells more; --version shows the version.
+Completion: eval "$(beam-tfrecords completion bash)", the same with zsh;
+beam-tfrecords completion fish | source
 """
 # Command -> (module, function). Imported on demand, so that help does not wait for the imports of other commands.
 _COMMANDS = {

@@ -43,20 +43,29 @@ _SWITCHES = {
 _EPILOG = """\
 examples:
   beam-tfrecords convert photos/ out/ --image_size=256
-  beam-tfrecords convert --input=photos/ --output=out/ --splits=train=0.9,validation=0.1
-  beam-tfrecords convert --input=labels.csv --output=out/ --image_column=path --label_column=class
-  beam-tfrecords convert --spec=flowers.yaml --runner=FlinkRunner --flink_master=host:8081
+  beam-tfrecords convert photos/ out/ --splits=train=0.9,validation=0.1
+  beam-tfrecords convert labels.csv out/ --image_column=path --label_column=kind
+  beam-tfrecords convert --spec=a.yaml --runner=FlinkRunner --flink_master=h:8081
 
-Every other flag goes to Beam (--runner, --direct_num_workers, --temp_location, ...). On Flink, --max_slots=NUMBER
-leaves the other free task slots to other jobs.
+Every other flag goes to Beam (--runner, --direct_num_workers, ...). On Flink,
+--max_slots=NUMBER leaves the other free task slots to other jobs.
 """
 
 
+# Settings at the top of the help.
+_USED_FIRST = frozenset(
+    {
+        *("input", "output", "image_size", "resize_mode", "splits", "stratify"),
+        *("image_column", "label_column", "max_failures", "overwrite"),
+    }
+)
+
+
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Uses the width of a wide terminal, so that most flags take one line."""
+    """Begins the help of each flag at one column, and ends it at the right side of the terminal."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=26, width=max(100, shutil.get_terminal_size().columns - 2))
+        super().__init__(prog, max_help_position=26, width=shutil.get_terminal_size().columns - 2)
 
 
 class Parser(argparse.ArgumentParser):
@@ -301,13 +310,16 @@ def make_parser() -> Parser:
         parser.add_argument(f"--{name}", action="store_true", help=help_text)
     for name, help_text in SUMMARY_FILES.items():
         parser.add_argument(f"--{name}", metavar="FILE", help=help_text)
+    first = parser.add_argument_group("used first")
+    # The help shows groups in this order.
+    parser._action_groups.insert(0, parser._action_groups.pop())
     titles = dict.fromkeys(setting.group for setting in SETTINGS.values())
     groups = {title: parser.add_argument_group(title) for title in titles}
     for setting in SETTINGS.values():
         shown = show_flags(setting.help + (f" ({setting.shown_default})" if setting.shown_default else "")).replace(
             "%", "%%"
         )
-        group = groups[setting.group]
+        group = first if setting.name in _USED_FIRST else groups[setting.group]
         if not setting.is_switch:
             group.add_argument(f"--{setting.name}", metavar="", help=shown)
             continue
