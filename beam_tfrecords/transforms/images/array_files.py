@@ -24,13 +24,11 @@ from beam_tfrecords.transforms.images.convert_pixels import decode_upright
 from beam_tfrecords.transforms.images.decode import open_image
 from beam_tfrecords.transforms.images.decode_errors import check_pixels, decode_error, decoder_errors, unsupported
 from beam_tfrecords.transforms.images.image_spec import Axes, ImageEncoding, ImageSpec, Metadata, Pages
-from beam_tfrecords.transforms.images.libtiff_errors import libtiff_errors
 from beam_tfrecords.transforms.images.memory import array_memory, check_memory
-from beam_tfrecords.transforms.images.named_bytes import end_of_tiff
 from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS, NPY_START
 from beam_tfrecords.transforms.images.orient import swaps_sides
 from beam_tfrecords.transforms.images.raw_pixels import BANDS
-from beam_tfrecords.transforms.images.tiff import open_tiff
+from beam_tfrecords.transforms.images.tiff import libtiff_errors, open_tiff
 
 # Tags of a TIFF.
 _SUBFILE, _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER = 254, 256, 257, 258, 259, 262, 266
@@ -161,7 +159,7 @@ def _read_pages(data: bytes) -> Iterator[TiffImagePlugin.ImageFileDirectory_v2]:
             raise unsupported(f"a TIFF whose pages go round in a circle, or of more than {_MOST_PAGES:,} pages")
         seen.add(tags.next)
         # Pillow goes on without tags that are cut, such as the type of the numbers.
-        if (end := end_of_tiff(data, tags.next)) > len(data):
+        if (end := formats.end_of_tiff(data, tags.next)) > len(data):
             detail = f"the TIFF goes on to byte {end}, the file has {len(data)}"
             raise decode_error(FailureReason.TRUNCATED, detail)
         file.seek(tags.next)

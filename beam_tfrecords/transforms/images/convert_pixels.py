@@ -7,20 +7,29 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 from PIL import Image
 
-from beam_tfrecords.transforms.images.color import largest_value, stored_channels, to_channels, to_srgb
-from beam_tfrecords.transforms.images.converted_image import PlacedPixels
-from beam_tfrecords.transforms.images.decode import OpenedImage, decode_image
+from beam_tfrecords.transforms.images.color import (
+    array_channels,
+    largest_value,
+    stored_channels,
+    stretch,
+    to_channels,
+    to_srgb,
+    to_srgb_transform,
+)
+from beam_tfrecords.transforms.images.converted_image import PlacedPixels, swap_red_and_blue
+from beam_tfrecords.transforms.images.decode import OpenedImage, decode_image, is_wide_grey
+from beam_tfrecords.transforms.images.decode_errors import unsupported
 from beam_tfrecords.transforms.images.fast_jpeg import place_plain_jpeg
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, ResizeMode
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START
-from beam_tfrecords.transforms.images.memory import check_memory, converting_memory
+from beam_tfrecords.transforms.images.memory import check_memory, converting_memory, sixteen_bit_memory
 from beam_tfrecords.transforms.images.orient import orient, orientation_for
-from beam_tfrecords.transforms.images.resize import FILTERED, FILTERS, fit_image, resize_image
-from beam_tfrecords.transforms.images.sixteen_bit import place_16_bit
+from beam_tfrecords.transforms.images.resize import FILTERED, FILTERS, fit_image, place_array, resize_image
 
 # Pixels of an image that is so large that a worker should not hold a second copy of it, and of one strip.
 _LARGE, _STRIP = 1 << 24, 1 << 21
@@ -28,6 +37,10 @@ _LARGE, _STRIP = 1 << 24, 1 << 21
 _GAP = 2
 # Modes that cannot be converted in strips, because their white level depends on the whole image.
 _WHOLE_MODES = ("I", "F")
+# White of 16 bits, and the factor from 8 to 16 bits.
+_WHITE = 65535
+_GAIN = 257
+_THREE_CHANNELS = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORIENTATION
 
 
 def place_pixels(data: bytes, spec: ImageSpec) -> PlacedPixels:
@@ -37,7 +50,7 @@ def place_pixels(data: bytes, spec: ImageSpec) -> PlacedPixels:
       SampleError: the bytes are not an image, or the image cannot be converted.
     """
     if spec.bit_depth == 16:
-        return place_16_bit(data, spec)
+        return _place_16_bit(data, spec)
     placed = None
     if spec.codec is Codec.FAST and data.startswith(JPEG_START):
         placed = place_plain_jpeg(data, spec)
@@ -128,3 +141,71 @@ def _shrink_large(
         reduced.paste(strip, (0, top // factor))
     assert reduced is not None
     return reduced.resize(size[::-1], FILTERS[spec.resample], box=(0, 0, width / factor, height / factor))
+
+
+def _place_16_bit(data: bytes, spec: ImageSpec) -> PlacedPixels:
+    """Decodes to 16 bits per channel as an array, because Pillow supports 16 bits only for grey.
+
+    Multiplies values of 8 bits by 257.
+
+    Raises:
+      SampleError: reason `unsupported_mode` if 16 bits cannot be decoded, or not converted to sRGB.
+    """
+    file = decode_image(data, spec)
+    image = file.image
+    orientation = orientation_for(image, spec)
+    geometry = plan_geometry(image.height, image.width, orientation=orientation, spec=spec)
+    needed = len(data) + sixteen_bit_memory(geometry)
+    check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
+    pixels = _to_16_bits(file, use_profile=spec.color_profile is Metadata.APPLY)
+    pixels = array_channels(pixels, spec.channels)
+    return PlacedPixels(place_array(pixels, orientation, geometry, spec.resample, has_alpha=True), geometry)
+
+
+def _to_16_bits(file: OpenedImage, *, use_profile: bool) -> np.ndarray:
+    """Returns the pixels as [H, W], [H, W, 3] or [H, W, 4] uint16."""
+    image = file.image
+    is_grey, values = is_wide_grey(image), None
+    # Pillow scales the colors of a PPM file to 8 bits.
+    if file.is_16_bit or (file.format == "ppm" and image.mode == "RGB"):
+        values = np.asarray(image) if is_grey else _decode_color(file.data, image)
+    if values is None or values.dtype == np.uint8:
+        return np.asarray(to_srgb(image, use_profile=use_profile)).astype(np.uint16) * _GAIN
+    profile = image.info.get("icc_profile")
+    if use_profile and isinstance(profile, bytes) and to_srgb_transform(profile, "L" if is_grey else "RGB"):
+        raise unsupported(
+            "a color profile cannot be applied to 16 bits; `color_profile=ignore` stores the numbers as they are"
+        )
+    key = image.info.get("transparency") if is_grey else None
+    is_key = None if key is None else values == key
+    if image.mode in ("I", "F"):
+        values = stretch(values, image.format, np.uint16)
+    values = values.astype(np.uint16, copy=False)
+    if is_key is None:
+        return values
+    return np.dstack([array_channels(values, 3), np.where(is_key, 0, _WHITE).astype(np.uint16)])
+
+
+def _decode_color(data: bytes, image: Image.Image) -> np.ndarray:
+    """Decodes a color image with OpenCV to [H, W, 3] or [H, W, 4] uint16, or uint8 if it has 8 bits.
+
+    Checks that Pillow decodes the same upper 8 bits, because OpenCV and Pillow disagree about some kinds of files.
+
+    Args:
+      data: the file.
+      image: the file, decoded by Pillow.
+
+    Raises:
+      SampleError: reason `unsupported_mode` if OpenCV and Pillow disagree.
+    """
+    seen = np.asarray(image)
+    flags = cv2.IMREAD_UNCHANGED if image.mode == "RGBA" else _THREE_CHANNELS
+    values = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+    if values is not None and values.dtype == np.uint8:
+        return values
+    if values is not None and values.dtype == np.uint16 and values.shape == seen.shape:
+        values = swap_red_and_blue(values)
+        # Pillow truncates or rounds.
+        if ((values >> 8).astype(np.uint8) - seen + np.uint8(1)).max() <= 2:
+            return values
+    raise unsupported(f"the 16 bits of this kind of {image.format} cannot be decoded")

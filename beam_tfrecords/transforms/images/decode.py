@@ -34,10 +34,16 @@ from beam_tfrecords.transforms.images.decode_errors import (
 )
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
-from beam_tfrecords.transforms.images.libtiff_errors import libtiff_errors
 from beam_tfrecords.transforms.images.memory import check_memory, decoding_memory, webp_memory
 from beam_tfrecords.transforms.images.plain_png import parse_plain_png
-from beam_tfrecords.transforms.images.tiff import TiffImage, bits_of, check_tiff_checksums, correct_tiff, open_tiff
+from beam_tfrecords.transforms.images.tiff import (
+    TiffImage,
+    bits_of,
+    check_tiff_checksums,
+    correct_tiff,
+    libtiff_errors,
+    open_tiff,
+)
 
 
 def _open_heic(file: io.BytesIO) -> ImageFile.ImageFile:

@@ -5,11 +5,15 @@ The channels of a file are the ones it declares (SamplesPerPixel and ExtraSample
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import threading
 import zlib
+from collections.abc import Iterator
 from typing import IO
 
 import numpy as np
-from PIL import ImageFile, TiffImagePlugin
+from PIL import Image, ImageFile, TiffImagePlugin
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.decode_errors import decode_error
@@ -32,6 +36,37 @@ _PLACES = ((273, 279), (324, 325))
 _AT_ONCE = 1 << 14
 # Pillow's raw mode of a big-endian file -> the raw mode in native byte order, which libtiff returns.
 _NATIVE = {"F;32BF": "F;32NF", "I;16BS": "I;16NS", "I;32BS": "I;32NS"}
+# libtiff prints its errors without the name of the file unless a handler takes them.
+_LONGEST_ERROR = 200
+# Finds libtiff among the libraries that Pillow is linked with. A libtiff inside Pillow is not found, and still prints.
+_linked = ctypes.CDLL(Image.core.__file__)
+_set_handler = getattr(_linked, "TIFFSetErrorHandler", None)
+_vsnprintf = ctypes.CDLL(None).vsnprintf
+_vsnprintf.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p]
+_heard = threading.local()
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
+def _hear(_: bytes, template: bytes, values: int) -> None:
+    """Handles an error as a TIFFErrorHandler: takes a printf template, and a va_list passed as an address."""
+    text = ctypes.create_string_buffer(_LONGEST_ERROR)
+    _vsnprintf(text, _LONGEST_ERROR, template, values)
+    if hasattr(_heard, "errors"):
+        _heard.errors.append(" ".join(text.value.decode(errors="replace").split()))
+
+
+if _set_handler is not None:
+    _set_handler(_hear)
+
+
+@contextlib.contextmanager
+def libtiff_errors() -> Iterator[list[str]]:
+    """Yields a list that receives the errors of libtiff in the block, in order."""
+    _heard.errors = []
+    try:
+        yield _heard.errors
+    finally:
+        del _heard.errors
 
 
 class TiffImage(TiffImagePlugin.TiffImageFile):

@@ -29,7 +29,7 @@ SIDE = 1600
 
 
 def run(jobs: list[tuple[Path, dict]], *flags: str) -> list:
-    program = [sys.executable, "-m", "tests.transforms.images.peak_memory", *flags]
+    program = [sys.executable, "-m", "tests.core.images.peak_memory", *flags]
     job_list = json.dumps([(str(path), words) for path, words in jobs])
     ran = subprocess.run(program, input=job_list, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(ran.stdout)

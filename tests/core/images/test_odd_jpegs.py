@@ -238,7 +238,7 @@ def test_no_decoder_writes_behind_its_array(tmp_path) -> None:
             odd[f"{name} mutated {number}"] = data
     for name, data in {**plain, **odd}.items():
         (tmp_path / f"{name}.jpg").write_bytes(data)
-    program = [sys.executable, "-m", "tests.transforms.images.guarded_decoding"]
+    program = [sys.executable, "-m", "tests.core.images.guarded_decoding"]
     ran = subprocess.run([*program, *tmp_path.glob("*.jpg")], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     rejected = {line.partition(".jpg")[0].rpartition("/")[2] for line in ran.stdout.splitlines()}

@@ -16,8 +16,8 @@ from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.formats import end_of_boxes, end_of_tiff
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.images.named_bytes import end_of_boxes, end_of_tiff
 from tests.each import each
 from tests.image_checks import detailed, encoded
 from tests.image_writers import avif_grid, png_file, tiff_file

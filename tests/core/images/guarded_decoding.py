@@ -1,6 +1,6 @@
 """Converts JPEGs into arrays that end at a page which nobody may write to.
 
-    python -m tests.transforms.images.guarded_decoding FILE…
+    python -m tests.core.images.guarded_decoding FILE…
 
 A decoder that writes behind the end of its array ends the process.
 """

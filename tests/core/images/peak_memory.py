@@ -1,4 +1,4 @@
-"""Measures the memory that converting a file takes: `python -m tests.transforms.images.peak_memory < jobs.json`.
+"""Measures the memory that converting a file takes: `python -m tests.core.images.peak_memory < jobs.json`.
 
 A job is the path of a file and the words of an `ImageSpec`. Each runs in a process of its own, forked when everything
 is imported. Prints a JSON array: per job the peak in bytes beyond that of the empty process, and the outcome.
