@@ -21,6 +21,8 @@ FEATURES = "features.json"
 LATEST = "LATEST"
 # Contains the version that LATEST must keep naming.
 PINNED = "PINNED"
+# Says when the last run found nothing new.
+UNCHANGED = "UNCHANGED"
 SUCCESS = "_SUCCESS"
 # Marks a version that is being removed; contains the names of its files.
 REMOVED = "_REMOVED"

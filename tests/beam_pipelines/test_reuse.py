@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -43,6 +45,17 @@ def test_the_same_input_makes_no_new_version(first):
     assert ran.out == f"nothing has changed since dataset: {first.latest}\n"
     assert len(first.versions) == 1
     assert not (first.output / ".build").exists()
+
+
+def test_status_says_that_the_last_run_found_nothing_new(source, run):
+    source.build("--max_failures=0.1")
+    version = source.latest.name
+    (line,) = [line for line in run("status", source.output).out.splitlines() if line.startswith("last run: ")]
+    assert re.fullmatch(rf"last run: [\d-]+T[\d:]+Z, took \d+ s, and found nothing new since {version}", line)
+    assert json.loads(run("status", source.output, "--json").out)["last_unchanged"]["version"] == version
+    (source.folder / "cat/000.png").unlink()
+    assert source.build("--max_failures=0.1").code == 0
+    assert "last run" not in run("status", source.output).out
 
 
 @pytest.mark.any_workers

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +152,7 @@ def build_dataset(
 def _build(
     spec: BuildSpec, runner: Runner, prepare: Callable[[], Execution], *, wait: bool, fails_job: bool, report: bool
 ) -> Published | Unpublished | JobRecord:
+    began = time.time()
     spec = given = find_functions(spec)
     runner.arguments.check_known()
     with lock_output(spec, runner) as output:
@@ -192,7 +194,7 @@ def _build(
             resolved, publication = prepared
             outcome = _run(resolved, publication, execution, wait=wait, fails_unpublished=fails_job, report=report)
         _log.info("the build ended: %s", _describe(outcome))
-        outcome, problem = finish(spec, outcome, previous, output, report=report)
+        outcome, problem = finish(spec, outcome, previous, output, report=report, began=began)
     note_left(spec.output, problem)
     return outcome
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import sys
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from beam_tfrecords.beam_pipelines.messages.summary import report_command
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, describe_exception
-from beam_tfrecords.output.files import REPORT
+from beam_tfrecords.escaping import json_file
+from beam_tfrecords.output.files import REPORT, UNCHANGED
 from beam_tfrecords.output.pointers import read_pinned
 from beam_tfrecords.reading.dataset import Dataset, open_published
 from beam_tfrecords.transforms.publishing.lists import read_outcome
@@ -39,6 +41,7 @@ def finish(
     output: LockedOutput,
     *,
     report: bool,
+    began: float,
 ) -> tuple[Published | Unpublished | JobRecord, str | None]:
     """Finishes a build while its output is locked.
 
@@ -48,6 +51,7 @@ def finish(
       previous: the previous datasets.
       output: the locked output.
       report: writes `report.html`.
+      began: start of the run, in seconds since the epoch.
 
     Returns:
       The outcome, completed; and why temporary files remain, or None.
@@ -66,6 +70,9 @@ def finish(
         # A new version has these notes in `changes.json`.
         for note in previous.notes:
             show(f"note: {note}", file=sys.stderr)
+    if unchanged and spec.schedule.versioned:
+        run = {"version": storage.basename(unchanged), "began": began, "ended": time.time()}
+        storage.write_bytes(storage.join(spec.output, UNCHANGED), json_file(run))
     if spec.schedule.versioned and not isinstance(outcome, Unpublished):
         removed = clean_versions(spec)
         _log.info("removed %d old versions: %s", len(removed), ", ".join(removed))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.resources
-import os
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.commands.convert import convert
@@ -14,6 +12,7 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.output.files import REPORT
 
 _FLAGS = ("--image_size=224", "--splits=train=0.8,validation=0.2", "--stratify", "--max_failures=0.1")
 # Length in bytes at which a download was interrupted.
@@ -21,21 +20,25 @@ _CUT = 9000
 
 
 def demo(argv: Sequence[str]) -> int:
-    """Runs the command."""
-    folder = Path(make_parser().parse_args(argv).folder)
-    photos, dataset = folder / "photos", folder / "dataset"
-    if os.path.lexists(folder):
+    """Runs the command.
+
+    Raises:
+      RequestError: the folder exists.
+    """
+    folder = make_parser().parse_args(argv).folder
+    photos, dataset = storage.join(folder, "photos"), storage.join(folder, "dataset")
+    if storage.exists(storage.absolute(folder)):
         raise RequestError(f"{folder} exists; name another folder: beam-tfrecords demo FOLDER", code="output_not_empty")
-    _write_photos(photos)
+    _write_photos(storage.absolute(photos))
     command = [f"--input={photos}", f"--output={dataset}", *_FLAGS]
     show(
-        f"wrote {photos}: 42 photos in 7 classes, a photo whose download was interrupted, an error page that was saved "
-        "as a photo, and an empty file",
+        f"wrote {photos}: 42 photos in 7 classes, a photo whose download was interrupted,",
+        "an error page that was saved as a photo, and an empty file",
         f"$ {shlex.join(['beam-tfrecords', 'convert', *command])}",
     )
     if code := convert(command):
         return code
-    show("", f"next: open {dataset / 'report.html'} in a browser, and run beam-tfrecords inspect {dataset}")
+    show("", f"next: open {storage.join(dataset, REPORT)} in a browser, and run beam-tfrecords inspect {dataset}")
     return DONE
 
 
@@ -49,18 +52,14 @@ def make_parser() -> Parser:
     return parser
 
 
-def _write_photos(folder: Path) -> None:
+def _write_photos(folder: str) -> None:
     """Writes the sample photos below a folder, and three bad files among them."""
-    from beam_tfrecords import beam_pipelines
-
-    source = importlib.resources.files(beam_pipelines) / "demo" / "photos"
-    for label in source.iterdir():
-        for photo in label.iterdir():
-            storage.write_bytes(str(folder.absolute() / label.name / photo.name), photo.read_bytes())
-    cut, page = (source / "cat" / "cat_01.jpg").read_bytes()[:_CUT], b"<html><title>404 Not Found</title></html>"
-    for name, content in (
-        ("cat/cut.jpg", cut),
-        ("coffee/page.jpg", page),
-        ("flower/empty.jpg", b""),
-    ):
-        storage.write_bytes(str(folder.absolute() / name), content)
+    source = importlib.resources.files("beam_tfrecords.beam_pipelines") / "demo" / "photos"
+    files = {
+        f"{label.name}/{photo.name}": photo.read_bytes() for label in source.iterdir() for photo in label.iterdir()
+    }
+    files["cat/cut.jpg"] = files["cat/cat_01.jpg"][:_CUT]
+    files["coffee/page.jpg"] = b"<html><title>404 Not Found</title></html>"
+    files["flower/empty.jpg"] = b""
+    for name, content in files.items():
+        storage.write_bytes(storage.join(folder, name), content)

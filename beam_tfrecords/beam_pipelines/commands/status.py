@@ -35,7 +35,7 @@ from beam_tfrecords.beam_pipelines.messages.summary import (
 from beam_tfrecords.beam_pipelines.runners.jobs import AWAY
 from beam_tfrecords.beam_pipelines.settings.command_line import SUMMARY_FILES, Parser
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.beam_pipelines.terminal import counted, show
+from beam_tfrecords.beam_pipelines.terminal import counted, format_seconds, show
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import write_json
 from beam_tfrecords.output.files import LATEST, SUCCESS
@@ -264,6 +264,9 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
             rows.append([version["name"], *cells, ", ".join(marks)])
         rows += [[name, *[""] * len(HEADERS), "not a version of this dataset"] for name in found["not_versions"]]
         yield from format_table(rows)
+    if run := found["last_unchanged"]:
+        took = format_seconds(run["seconds"])
+        yield f"last run: {run['ended']}, took {took}, and found nothing new since {run['version']}"
     if found["removed_versions"]:
         yield f"removed: {', '.join(found['removed_versions'])}"
     if found["pinned"]:

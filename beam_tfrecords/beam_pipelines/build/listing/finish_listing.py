@@ -199,10 +199,7 @@ def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
     found = f"{what}, and an unknown number of samples is lost: {'; '.join([*shown, *more])}"
     if spec.allow_damaged_containers:
         return found
-    raise LimitError(
-        f"{found}; get a whole one, or use `allow_damaged_containers` to leave out what is lost",
-        code="allow_damaged_containers",
-    )
+    raise LimitError(f"{found}; get a whole one, or use `allow_damaged_containers` to leave out what is lost")
 
 
 def _selects_later(spec: BuildSpec, source: Source) -> bool:

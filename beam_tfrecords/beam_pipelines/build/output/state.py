@@ -22,10 +22,10 @@ from beam_tfrecords.beam_pipelines.runners.find_runner import find_state
 from beam_tfrecords.beam_pipelines.runners.jobs import JobState, Phase, is_advancing, read_job
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.output.files import SUCCESS
+from beam_tfrecords.output.files import SUCCESS, UNCHANGED
 from beam_tfrecords.output.pointers import find_latest_damage, find_pin_damage, read_pinned
 from beam_tfrecords.output.published import read_latest
-from beam_tfrecords.output.schema import fields, read_json, text
+from beam_tfrecords.output.schema import fields, moment, read_json, text
 from beam_tfrecords.output.versions import State, Version, is_being_removed, list_versions, read_listed
 from beam_tfrecords.reading.dataset import Dataset, open_published
 from beam_tfrecords.reading.opening import open_dataset
@@ -40,12 +40,13 @@ from beam_tfrecords.transforms.workspace.counts import (
     read_stage_counts,
 )
 from beam_tfrecords.transforms.workspace.output_folder import is_open
-from beam_tfrecords.transforms.workspace.state_files import read_small
+from beam_tfrecords.transforms.workspace.state_files import read_if_there, read_small
 
 _MOST_LINES = 100_000
 # Longer estimates are not shown.
 _MOST_SECONDS = 10.0**9
 _FAILURE = fields({"reason": text})
+_UNCHANGED = fields({"version": text, "began": moment, "ended": moment})
 GOING = ("running", "submitted", "unknown")
 # How often a description is tried, and seconds between two tries.
 _MOST_TRIES, _PAUSE_SECONDS = 20, 0.1
@@ -107,6 +108,7 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
         "latest": read_latest(output),
         "latest_damage": latest_damage,
         "pinned": pinned,
+        "last_unchanged": _read_unchanged(output),
         "removed_versions": _find_removed(output, versions, there=[version.name for version in folders]),
         "dataset": _describe_dataset(open_dataset(output)) if storage.exists(storage.join(output, SUCCESS)) else None,
         "versions": versions,
@@ -122,6 +124,22 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
             if builds and not running
             else 0,
         },
+    }
+
+
+def _read_unchanged(output: str) -> dict[str, Any] | None:
+    """Describes the last run, if it found nothing new since the newest version; otherwise returns None."""
+    content = read_if_there(storage.join(output, UNCHANGED))
+    try:
+        run = None if content is None else read_json(content, _UNCHANGED)
+    except ValueError:
+        return None
+    if run is None or run["version"] != max((version.name for version in list_versions(output)), default=""):
+        return None
+    return {
+        "version": run["version"],
+        "ended": format_time(run["ended"]),
+        "seconds": round(max(0.0, run["ended"] - run["began"]), 1),
     }
 
 

@@ -156,7 +156,7 @@ NUMBERS = [f"{number},{number + 3},{number % 5}" for number in range(40)]
             Refusal("unknown_column", "join_key", says=["'uid'", "id, score"]),
         ),
         ("names only", "", IMAGES, (), Refusal("missing_columns", "join", says=["SPLIT=LIST"])),
-        ("not there", "", [], (), Refusal("unknown_format", "join")),
+        ("not there", "", [], (), Refusal("not_found", "join")),
     ],
 )
 def test_a_table_that_does_not_join_is_refused(table, name, header, rows, keys, refusal):
