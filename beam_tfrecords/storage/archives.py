@@ -1,0 +1,331 @@
+"""Files in archives, below all sources: `photos.zip#/cat/1.jpg` is a member, `photos.zip#` the folder of all members.
+
+Listing reads the directory of a zip archive, or the headers of a tar archive, once; the version of a listed file says
+its place, so that other processes read it without them. Nothing is written to an archive. Links and special files are
+not listed. A compressed tar archive is expanded once, into the folder of `expanding_into`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import contextvars
+import dataclasses
+import functools
+import hashlib
+import tempfile
+import threading
+import time
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import IO, Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.storage.entries import FileEntry, FileRange, Partition
+from beam_tfrecords.storage.members import (
+    ZIP_NAME,
+    Archive,
+    MemberError,
+    Place,
+    check_content,
+    content_start,
+    is_place,
+    split_address,
+    start_length,
+    unpack_member,
+    unpack_start,
+)
+from beam_tfrecords.storage.paths import compile_glob, is_glob
+from beam_tfrecords.storage.range_reader import open_ranges
+from beam_tfrecords.storage.tar_archive import open_sparse, open_tar
+from beam_tfrecords.storage.zip_archive import open_zip
+
+# Archives whose members are kept in memory.
+_MOST_ARCHIVES = 4
+# Seconds for which an archive in a store counts as unchanged.
+_UNCHANGED_SECONDS = 30.0
+# Largest content of a deflated member that is inflated in memory, and number of inflated members to keep.
+_MOST_BYTES = 64 << 20
+_MOST_INFLATED = 2
+_READ_BYTES = 1 << 18
+
+_expanding: contextvars.ContextVar[str | None] = contextvars.ContextVar("expanding", default=None)
+_lock = threading.RLock()
+# Place -> temporary file with the content.
+_inflated: OrderedDict[str, Any] = OrderedDict()
+
+
+@contextlib.contextmanager
+def expanding_into(folder: str) -> Iterator[None]:
+    """Expands compressed archives into a folder that workers can read, instead of into a temporary one."""
+    token = _expanding.set(folder)
+    try:
+        yield
+    finally:
+        _expanding.reset(token)
+
+
+def exists(path: str) -> bool:
+    """See `storage.exists`."""
+    return is_file(path) or is_folder(path)
+
+
+def is_file(path: str) -> bool:
+    """See `storage.is_file`."""
+    archive, member = split_address(path)
+    return member in _directory(archive).files if storage.is_file(archive) else False
+
+
+def is_folder(path: str) -> bool:
+    """See `storage.is_folder`."""
+    archive, member = split_address(path)
+    return storage.is_file(archive) and (not member or bool(_directory(archive).below(member)))
+
+
+def stat(path: str) -> FileEntry:
+    """See `storage.stat`."""
+    archive, member = split_address(path)
+    entry = _directory(archive).files.get(member)
+    if entry is None:
+        raise FileNotFoundError(2, "No such file in the archive", path)
+    return entry
+
+
+def open_read(path: str, *, version: str) -> IO[bytes]:
+    """See `storage.open_read`."""
+    place = _place(path, version)
+    # Raises an error for a missing or changed archive at once.
+    opened = storage.open_read(place.file, version=place.version)
+    opened.close()
+    read = functools.partial(_read, path, place)
+    return open_ranges(place.size, read, read_bytes=_READ_BYTES if not storage.has_scheme(path) else 8 << 20)
+
+
+def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
+    """See `storage.read_bytes`; checks the CRC-32 of a member of a zip archive."""
+    place = _place(path, version)
+    return _read(path, place, 0, place.size)
+
+
+def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
+    """See `storage.read_range`; checks the CRC-32 of a whole member of a zip archive."""
+    place = _place(path, version)
+    return _read(path, place, offset, max(min(length, place.size - offset), 0))
+
+
+def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
+    """See `storage.list_files`."""
+    archive, member = split_address(root)
+    directory = _directory(archive)
+    pattern = compile_glob(member) if is_glob(member) and not literal and not directory.below(member) else None
+    names: Sequence[str] = directory.names if pattern else directory.below(member)
+    count = 0
+    for name in names:
+        if pattern is None or pattern.fullmatch(name):
+            if count == limit:
+                return
+            count += 1
+            yield directory.files[name]
+
+
+def list_folders(root: str) -> list[str]:
+    """See `storage.list_folders`."""
+    archive, member = split_address(root)
+    start = len(member) + 1 if member else 0
+    return sorted({name[start:].partition("/")[0] for name in _directory(archive).below(member) if "/" in name[start:]})
+
+
+def partition_listing(root: str, *, literal: bool) -> list[Partition]:
+    """See `storage.partition_listing`; an archive is one partition."""
+    return [(root,)]
+
+
+def list_partition(root: str, part: Partition, *, special: bool, literal: bool) -> Iterator[FileEntry]:
+    """See `storage.list_partition`."""
+    return list_files(root, limit=None, special=special, literal=literal)
+
+
+def _refuse_write(path: str, *_: Any, **__: Any) -> Any:
+    raise MemberError(path, FailureReason.UNREADABLE, "nothing is written to an archive")
+
+
+write_new = replace = delete = open_write = open_new = _refuse_write
+
+
+def concatenate(sources: Sequence[FileRange], target: str, **_: Any) -> int | None:
+    """Raises an error: nothing is written to an archive."""
+    _refuse_write(target)
+    return None
+
+
+def delete_files(files: Iterable[str]) -> None:
+    """Raises an error: nothing is deleted from an archive."""
+    for path in files:
+        _refuse_write(path)
+
+
+def read_state(path: str) -> tuple[bytes, str] | None:
+    """See `storage.read_state`."""
+    if not is_file(path):
+        return None
+    entry = stat(path)
+    return read_bytes(path, version=entry.version), entry.version
+
+
+@dataclasses.dataclass(frozen=True)
+class _Directory:
+    """The members of an archive; of several with one name the last, as after extraction.
+
+    Attributes:
+      files: path in the archive -> file.
+      names: these paths, sorted.
+    """
+
+    files: dict[str, FileEntry]
+    names: list[str]
+
+    def below(self, folder: str) -> Sequence[str]:
+        """Returns the paths of the files below a folder."""
+        if not folder:
+            return self.names
+        start, end = (bisect.bisect_left(self.names, folder + mark) for mark in ("/", "0"))
+        return self.names[start:end]
+
+
+# Archive -> its fingerprint, when it was looked up, and its members.
+_directories: OrderedDict[str, tuple[str, float, _Directory]] = OrderedDict()
+
+
+def _directory(archive: str) -> _Directory:
+    """Returns the members of the current version of an archive.
+
+    Raises:
+      MemberError: the archive is damaged.
+      OSError: the archive does not exist, or a service fault.
+    """
+    with _lock:
+        known = _directories.get(archive)
+        if known and storage.has_scheme(archive) and time.monotonic() - known[1] < _UNCHANGED_SECONDS:
+            return known[2]
+        entry = storage.stat(archive)
+        if known is None or known[0] != entry.fingerprint:
+            known = entry.fingerprint, 0.0, _read_directory(entry)
+        _directories[archive] = known[0], time.monotonic(), known[2]
+        _directories.move_to_end(archive)
+        while len(_directories) > _MOST_ARCHIVES:
+            _directories.popitem(last=False)
+        return known[2]
+
+
+def _read_directory(archive: FileEntry) -> _Directory:
+    files: dict[str, FileEntry] = {}
+    start = len(archive.path) + 2
+    try:
+        opened: AbstractContextManager[Archive]
+        with contextlib.ExitStack() as stack:
+            if ZIP_NAME.search(archive.path):
+                opened = open_zip(archive.path, size=archive.size, version=archive.version)
+            else:
+                copy = functools.partial(_start_copy, archive, stack)
+                opened = open_tar(archive.path, size=archive.size, version=archive.version, copy=copy)
+            for member in stack.enter_context(opened).members():
+                if not member.kind:
+                    entry = member.entry(archive.path, archive.fingerprint)
+                    files[entry.path[start:]] = entry
+    except SampleError as error:
+        raise MemberError(archive.path, error.reason, error.detail) from error
+    return _Directory(files, sorted(files))
+
+
+def _start_copy(archive: FileEntry, stack: contextlib.ExitStack) -> tuple[str, Callable[[bytes], Any]]:
+    """Starts the file for the plain bytes of a compressed archive; the stack closes it."""
+    name = f"{archive.path}\0{archive.fingerprint}".encode(errors="surrogateescape")
+    folder = _expanding.get() or _temporary_folder().name
+    path = storage.join(folder, f"{hashlib.blake2b(name, digest_size=8).hexdigest()}.tar")
+    return path, stack.enter_context(storage.open_write(path)).write
+
+
+@functools.cache
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Returns a folder that is deleted when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="beam-tfrecords-")
+
+
+def _place(path: str, version: str) -> Place:
+    return Place.unpack(version if is_place(version) else stat(path).version)
+
+
+def _read(path: str, place: Place, offset: int, length: int) -> bytes:
+    """Reads bytes of a member's content.
+
+    Raises:
+      MemberError: the member is damaged.
+      ChangedError: the archive is no longer the listed version.
+    """
+    if place.is_plain:
+        return storage.read_range(place.file, place.offset + offset, length, version=place.version)
+    if place.stored >= 0 and not place.is_deflated and (offset or length < place.size):
+        head = storage.read_range(place.file, place.offset, start_length(place, 0), version=place.version)
+        start = place.offset + content_start(head, place) + offset
+        return storage.read_range(place.file, start, length, version=place.version)
+    if place.stored >= 0 and length == place.size <= _MOST_BYTES:
+        data = storage.read_range(place.file, place.offset, place.length, version=place.version)
+        return unpack_member(data, place)
+    if place.stored >= 0 and not offset and length <= _READ_BYTES < place.size:
+        data = storage.read_range(place.file, place.offset, start_length(place, length), version=place.version)
+        if len(head := unpack_start(data, place, length)) == length:
+            return head
+    with _lock:
+        file = _inflate(path, place)
+        file.seek(offset)
+        return bytes(file.read(length))
+
+
+def _inflate(path: str, place: Place) -> Any:
+    """Returns the content of a deflated member, or of one with holes, as a file of its own."""
+    key = f"{path}\n{place.pack()}"
+    if key in _inflated:
+        _inflated.move_to_end(key)
+        return _inflated[key]
+    file: Any = tempfile.SpooledTemporaryFile(_MOST_BYTES)  # noqa: SIM115  # kept
+    size = crc = 0
+    for chunk in _inflated_chunks(path, place):
+        file.write(chunk)
+        size, crc = size + len(chunk), zlib.crc32(chunk, crc)
+    if place.stored >= 0:
+        check_content(size, crc, place)
+    _inflated[key] = file
+    while len(_inflated) > _MOST_INFLATED:
+        _inflated.popitem(last=False)[1].close()
+    return _inflated[key]
+
+
+def _inflated_chunks(path: str, place: Place) -> Iterator[bytes]:
+    if place.is_sparse:
+        try:
+            with open_sparse(place) as file:
+                while chunk := file.read(_READ_BYTES):
+                    yield chunk
+        except SampleError as error:
+            raise MemberError(path, error.reason, error.detail) from error
+        return
+    with storage.open_read(place.file, version=place.version) as file:
+        file.seek(place.offset)
+        head = file.read(start_length(place, 0))
+        file.seek(place.offset + content_start(head, place))
+        left, stream = place.stored, zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+        left_out = place.size + 1
+        while left and left_out > 0 and (data := file.read(min(left, _READ_BYTES))):
+            left -= len(data)
+            try:
+                while data and left_out > 0:
+                    chunk = stream.decompress(data, min(left_out, _READ_BYTES))
+                    data = stream.unconsumed_tail
+                    left_out -= len(chunk)
+                    yield chunk
+            except zlib.error as error:
+                detail = f"the member of the archive is damaged: {error}"
+                raise MemberError(path, FailureReason.CORRUPT, detail) from error
