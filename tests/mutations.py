@@ -55,11 +55,17 @@ AREAS = {
     "archives": Area(
         [
             "transforms/sources/archives/*.py",
-            "transforms/refs/zip_member.py",
-            "transforms/sources/detect/document_formats.py",
+            "storage/archives.py",
+            "storage/members.py",
+            "storage/*_archive.py",
+            "transforms/sources/detect/annotation_sidecars.py",
         ],
-        [f"transforms/sources/archives/test_{name}.py" for name in ("annotations", "tar", "webdataset")],
-        ["cases/test_cases.py", *(f"core/test_{name}.py" for name in ("tar_bombs", "tar_reader", "zip_reader"))],
+        [],
+        [
+            "cases/test_cases.py",
+            "properties/test_archives_agree.py",
+            *(f"core/test_{name}.py" for name in ("archives", "tar_bombs", "tar_reader", "zip_reader")),
+        ],
     ),
 }
 

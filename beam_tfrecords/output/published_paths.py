@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from urllib.parse import unquote
 
 from beam_tfrecords.escaping import escape
+from beam_tfrecords.storage.members import archive_of
 
 # Marks the names that no file of the input has: those of folders that share only `/` with the first input, and of files
 # outside all inputs.
@@ -46,7 +47,9 @@ class PublishedPaths:
           inputs: paths and URIs of the input: folders, files and globs.
           others: other paths of the request.
         """
-        local = list(dict.fromkeys(path.rstrip("/") for path in map(_local, inputs) if path.startswith("/")))
+        # The names of members begin with those of their archives.
+        paths = [archive_of(path) or path for path in map(_local, inputs)]
+        local = list(dict.fromkeys(path.rstrip("/") for path in paths if path.startswith("/")))
         folders = list(dict.fromkeys(map(_folder_of, local)))
         common = posixpath.commonpath(folders) if folders else "/"
         roots = [(f"{common.rstrip('/')}/", "")] if folders else []

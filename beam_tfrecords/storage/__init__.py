@@ -1,7 +1,8 @@
 """Access to files on all file systems; no other package touches one.
 
 The operating system serves local paths, google-cloud-storage `gs://`, boto3 `s3://`, and Beam's FileSystems every other
-scheme. The last three are imported when one of their paths is first used.
+scheme. The last three are imported when one of their paths is first used. A path such as `photos.zip#/cat/1.jpg` leads
+into an archive on any of them; see `archives.py`.
 
 Every function raises OSError for a missing or unreadable file, `beam_tfrecords.errors.BuildError` if the store does not
 answer or the disk is full, and SchemeError, a RequestError, for an unknown scheme.
@@ -34,6 +35,7 @@ from beam_tfrecords.storage.entries import (
     no_check,
 )
 from beam_tfrecords.storage.faults import is_service_fault, is_unanswered
+from beam_tfrecords.storage.members import MemberError, Place, archive_of, is_place
 from beam_tfrecords.storage.opened import DependencyTracker, note, noting_files
 from beam_tfrecords.storage.options import StorageOptions, current_options, set_options, using, with_storage_options
 from beam_tfrecords.storage.paths import (
@@ -58,8 +60,10 @@ __all__ = [
     "DependencyTracker",
     "FileEntry",
     "FileRange",
+    "MemberError",
     "MissingBucketError",
     "Partition",
+    "Place",
     "SchemeError",
     "ServiceFaultError",
     "SharedCall",
@@ -67,6 +71,7 @@ __all__ = [
     "StorageOptions",
     "absolute",
     "add_request_metrics",
+    "archive_of",
     "basename",
     "can_partition",
     "check_scheme",
@@ -80,6 +85,7 @@ __all__ = [
     "delete_tree",
     "dirname",
     "exists",
+    "expanding_into",
     "find_fingerprint",
     "has_scheme",
     "have_sizes",
@@ -87,6 +93,7 @@ __all__ = [
     "is_folder",
     "is_glob",
     "is_inside",
+    "is_place",
     "is_service_fault",
     "is_unanswered",
     "is_web",
@@ -153,7 +160,11 @@ class _FileSystem(Protocol):
     def delete_files(self, files: Iterable[str]) -> None: ...
 
 
-def _system(path: str) -> _FileSystem:
+def _system(path: str, version: str = "") -> _FileSystem:
+    if is_place(version) or ("#" in path and archive_of(path) is not None):
+        from beam_tfrecords.storage import archives
+
+        return archives
     if not has_scheme(path):
         return local
     if is_web(path):
@@ -194,20 +205,36 @@ def modules_for(paths: Iterable[str]) -> list[str]:
     return [f"{__name__}.{names[scheme]}" for scheme in sorted(schemes & names.keys())]
 
 
+def expanding_into(folder: str) -> AbstractContextManager[None]:
+    """Expands compressed archives into a folder that workers can read, instead of into a temporary one."""
+    from beam_tfrecords.storage import archives
+
+    return archives.expanding_into(folder)
+
+
+def _note(path: str) -> None:
+    """Adds a file to the active tracker; of a member its archive."""
+    note(archive_of(path) or path, find_fingerprint)
+
+
 def exists(path: str) -> bool:
     """Whether a file or a local folder exists at `path`; raises if that is unknown, like `is_file` and `is_folder`."""
-    note(path, find_fingerprint)
+    _note(path)
     return _system(path).exists(path)
 
 
 def is_file(path: str) -> bool:
     """Whether a file or an object exists at `path`."""
-    note(path, find_fingerprint)
+    _note(path)
     return _system(path).is_file(path)
 
 
 def is_folder(path: str) -> bool:
     """Whether `path` is a folder; a prefix in an object store is a folder if it has objects."""
+    if archive_of(path) is not None:
+        from beam_tfrecords.storage import archives
+
+        return archives.is_folder(path)
     if not has_scheme(path):
         return local.is_folder(path)
     return any(True for _ in list_files(path, limit=1, literal=True))
@@ -278,8 +305,8 @@ def open_read(path: str, *, version: str = "") -> IO[bytes]:
     Raises:
       ChangedError: the file is no longer this version. A local file is checked again when it is closed.
     """
-    note(path, find_fingerprint)
-    return _system(path).open_read(path, version=version)
+    _note(path)
+    return _system(path, version).open_read(path, version=version)
 
 
 def read_bytes(path: str, *, version: str = "", size: int = 0) -> bytes:
@@ -293,8 +320,8 @@ def read_bytes(path: str, *, version: str = "", size: int = 0) -> bytes:
     Raises:
       ChangedError: the file is no longer this version.
     """
-    note(path, find_fingerprint)
-    return _system(path).read_bytes(path, version=version, size=size)
+    _note(path)
+    return _system(path, version).read_bytes(path, version=version, size=size)
 
 
 def read_range(path: str, offset: int, length: int, *, version: str = "") -> bytes:
@@ -304,12 +331,12 @@ def read_range(path: str, offset: int, length: int, *, version: str = "") -> byt
       ChangedError: the file is no longer this version.
       BuildError: the file is longer, but the store does not return the bytes.
     """
-    note(path, find_fingerprint)
+    _note(path)
     if is_web(path) and offset == 0:
         from beam_tfrecords.storage import web
 
         return web.read(path, length)
-    return _system(path).read_range(path, offset, length, version=version)
+    return _system(path, version).read_range(path, offset, length, version=version)
 
 
 def write_new(path: str, data: bytes) -> bool:
@@ -469,8 +496,8 @@ def list_files(
 
 
 def can_partition(root: str) -> bool:
-    """Whether `partition_listing` can return several partitions; Beam's file systems only list sequentially."""
-    return not has_scheme(root) or root.startswith(("gs://", "s3://"))
+    """Whether `partition_listing` can return several partitions; Beam's file systems and archives list sequentially."""
+    return archive_of(root) is None and (not has_scheme(root) or root.startswith(("gs://", "s3://")))
 
 
 def partition_listing(root: str, *, literal: bool = False) -> list[Partition]:

@@ -19,7 +19,6 @@ import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import IO, Any
 
 from beam_tfrecords import storage
@@ -180,12 +179,16 @@ class _Directory:
     """The members of an archive; of several with one name the last, as after extraction.
 
     Attributes:
+      fingerprint: fingerprint of the archive.
       files: path in the archive -> file.
       names: these paths, sorted.
+      copy: file with the plain bytes of a compressed archive; "" for a plain one.
     """
 
+    fingerprint: str
     files: dict[str, FileEntry]
     names: list[str]
+    copy: str
 
     def below(self, folder: str) -> Sequence[str]:
         """Returns the paths of the files below a folder."""
@@ -194,9 +197,15 @@ class _Directory:
         start, end = (bisect.bisect_left(self.names, folder + mark) for mark in ("/", "0"))
         return self.names[start:end]
 
+    def is_of(self, archive: FileEntry) -> bool:
+        """Whether these are the members of a version of an archive, and workers can read a copy of it."""
+        if self.fingerprint != archive.fingerprint:
+            return False
+        return not self.copy or (self.copy == _copy_path(archive) and storage.is_file(self.copy))
 
-# Archive -> its fingerprint, when it was looked up, and its members.
-_directories: OrderedDict[str, tuple[str, float, _Directory]] = OrderedDict()
+
+# Archive -> when it was looked up, and its members.
+_directories: OrderedDict[str, tuple[float, _Directory]] = OrderedDict()
 
 
 def _directory(archive: str) -> _Directory:
@@ -207,45 +216,54 @@ def _directory(archive: str) -> _Directory:
       OSError: the archive does not exist, or a service fault.
     """
     with _lock:
-        known = _directories.get(archive)
-        if known and storage.has_scheme(archive) and time.monotonic() - known[1] < _UNCHANGED_SECONDS:
-            return known[2]
-        entry = storage.stat(archive)
-        if known is None or known[0] != entry.fingerprint:
-            known = entry.fingerprint, 0.0, _read_directory(entry)
-        _directories[archive] = known[0], time.monotonic(), known[2]
-        _directories.move_to_end(archive)
+        seen, found = _directories.pop(archive, (0.0, None))
+        is_recent = storage.has_scheme(archive) and time.monotonic() - seen < _UNCHANGED_SECONDS
+        if found is None or not is_recent:
+            entry = storage.stat(archive)
+            found = found if found is not None and found.is_of(entry) else _read_directory(entry)
+            seen = time.monotonic()
+        _directories[archive] = seen, found
         while len(_directories) > _MOST_ARCHIVES:
             _directories.popitem(last=False)
-        return known[2]
+        return found
 
 
 def _read_directory(archive: FileEntry) -> _Directory:
     files: dict[str, FileEntry] = {}
     start = len(archive.path) + 2
+    copies: list[str] = []
     try:
-        opened: AbstractContextManager[Archive]
         with contextlib.ExitStack() as stack:
-            if ZIP_NAME.search(archive.path):
-                opened = open_zip(archive.path, size=archive.size, version=archive.version)
-            else:
-                copy = functools.partial(_start_copy, archive, stack)
-                opened = open_tar(archive.path, size=archive.size, version=archive.version, copy=copy)
-            for member in stack.enter_context(opened).members():
+            for member in _open(archive, stack, copies).members():
                 if not member.kind:
                     entry = member.entry(archive.path, archive.fingerprint)
                     files[entry.path[start:]] = entry
     except SampleError as error:
         raise MemberError(archive.path, error.reason, error.detail) from error
-    return _Directory(files, sorted(files))
+    return _Directory(archive.fingerprint, files, sorted(files), "".join(copies))
 
 
-def _start_copy(archive: FileEntry, stack: contextlib.ExitStack) -> tuple[str, Callable[[bytes], Any]]:
-    """Starts the file for the plain bytes of a compressed archive; the stack closes it."""
+def _open(archive: FileEntry, stack: contextlib.ExitStack, copies: list[str]) -> Archive:
+    """Opens an archive until the stack is closed.
+
+    Args:
+      copies: receives the file with the plain bytes of a compressed archive.
+    """
+
+    def start_copy() -> tuple[str, Callable[[bytes], Any]]:
+        copies.append(_copy_path(archive))
+        return copies[0], stack.enter_context(storage.open_write(copies[0])).write
+
+    if ZIP_NAME.search(archive.path):
+        return stack.enter_context(open_zip(archive.path, size=archive.size, version=archive.version))
+    opened = open_tar(archive.path, size=archive.size, version=archive.version, copy=start_copy)
+    return stack.enter_context(opened)
+
+
+def _copy_path(archive: FileEntry) -> str:
     name = f"{archive.path}\0{archive.fingerprint}".encode(errors="surrogateescape")
     folder = _expanding.get() or _temporary_folder().name
-    path = storage.join(folder, f"{hashlib.blake2b(name, digest_size=8).hexdigest()}.tar")
-    return path, stack.enter_context(storage.open_write(path)).write
+    return storage.join(folder, f"{hashlib.blake2b(name, digest_size=8).hexdigest()}.tar")
 
 
 @functools.cache
@@ -266,17 +284,16 @@ def _read(path: str, place: Place, offset: int, length: int) -> bytes:
       ChangedError: the archive is no longer the listed version.
     """
     if place.is_plain:
-        return storage.read_range(place.file, place.offset + offset, length, version=place.version)
-    if place.stored >= 0 and not place.is_deflated and (offset or length < place.size):
-        head = storage.read_range(place.file, place.offset, start_length(place, 0), version=place.version)
-        start = place.offset + content_start(head, place) + offset
-        return storage.read_range(place.file, start, length, version=place.version)
-    if place.stored >= 0 and length == place.size <= _MOST_BYTES:
-        data = storage.read_range(place.file, place.offset, place.length, version=place.version)
-        return unpack_member(data, place)
-    if place.stored >= 0 and not offset and length <= _READ_BYTES < place.size:
-        data = storage.read_range(place.file, place.offset, start_length(place, length), version=place.version)
-        if len(head := unpack_start(data, place, length)) == length:
+        return _read_range(place, place.offset + offset, length)
+    is_whole, is_zip = length == place.size, place.stored >= 0
+    if is_zip and not place.is_deflated and not is_whole:
+        head = _read_range(place, place.offset, start_length(place, 0))
+        return _read_range(place, place.offset + content_start(head, place) + offset, length)
+    if is_zip and is_whole and place.size <= _MOST_BYTES:
+        return unpack_member(_read_range(place, place.offset, place.length), place)
+    if is_zip and not offset and length <= _READ_BYTES:
+        head = unpack_start(_read_range(place, place.offset, start_length(place, length)), place, length)
+        if len(head) == length:
             return head
     with _lock:
         file = _inflate(path, place)
@@ -284,8 +301,22 @@ def _read(path: str, place: Place, offset: int, length: int) -> bytes:
         return bytes(file.read(length))
 
 
+def _read_range(place: Place, offset: int, length: int) -> bytes:
+    """Reads bytes of the archive.
+
+    Raises:
+      ChangedError: it is no longer the listed version.
+    """
+    data = storage.read_range(place.file, offset, length, version=place.version)
+    if len(data) != length:
+        raise storage.ChangedError(
+            f"{place.file} has changed since it was listed: {len(data):,} bytes where there were {length:,}"
+        )
+    return data
+
+
 def _inflate(path: str, place: Place) -> Any:
-    """Returns the content of a deflated member, or of one with holes, as a file of its own."""
+    """Returns the content of a large or deflated member, or of one with holes, as a file of its own."""
     key = f"{path}\n{place.pack()}"
     if key in _inflated:
         _inflated.move_to_end(key)
@@ -316,13 +347,13 @@ def _inflated_chunks(path: str, place: Place) -> Iterator[bytes]:
         file.seek(place.offset)
         head = file.read(start_length(place, 0))
         file.seek(place.offset + content_start(head, place))
-        left, stream = place.stored, zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-        left_out = place.size + 1
+        stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+        left, left_out = place.stored, place.size + 1
         while left and left_out > 0 and (data := file.read(min(left, _READ_BYTES))):
             left -= len(data)
             try:
                 while data and left_out > 0:
-                    chunk = stream.decompress(data, min(left_out, _READ_BYTES))
+                    chunk = stream.decompress(data, min(left_out, _READ_BYTES)) if place.is_deflated else data
                     data = stream.unconsumed_tail
                     left_out -= len(chunk)
                     yield chunk

@@ -10,6 +10,7 @@ import posixpath
 import re
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.storage.members import shown_member
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 _MISTYPED_SCHEME = re.compile(r"(gs|s3|s3a|hdfs|abfss?|https?|file)(:/|//)(?!/)")
@@ -30,13 +31,15 @@ def is_web(path: str) -> bool:
 
 
 def shown(path: str) -> str:
-    """Returns a path as messages, files and keys show it: URLs lose user info, query and fragment.
+    """Returns a path as messages, files and keys show it: `photos.zip#cat/1.jpg` for a member of an archive.
+
+    URLs lose user info, query and fragment.
 
     A query may contain a password, as in signed URLs, or be all that distinguishes two images: a keyed hash replaces
     it.
     """
     if not is_web(path):
-        return path
+        return shown_member(path)
     scheme, _, rest = path.partition("://")
     rest = rest.partition("#")[0]
     rest, _, query = rest.partition("?")

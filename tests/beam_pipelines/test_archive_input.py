@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
-from beam_tfrecords.transforms.sources.archives.tar_reader import TarReader
-from beam_tfrecords.transforms.sources.archives.zip_reader import ZipReader
+from beam_tfrecords.storage.tar_archive import TarReader
+from beam_tfrecords.storage.zip_archive import ZipReader
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.beam_pipelines.listed_records import commands_of, read
 from tests.refusals import refuses

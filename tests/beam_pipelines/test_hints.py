@@ -423,7 +423,6 @@ ELSEWHERE = {
     "allow more, or set less with `max_image_memory`": "tests/integration/test_memory_kills.py",
     "or allow a share of the samples with `max_failures`": "tests/beam_pipelines/test_sample_transforms.py",
     "the numbers, and use it as `input` with `image_root`": "tests/beam_pipelines/test_number_lists.py",
-    "extract the archive, and use `input={}`": "tests/beam_pipelines/test_public_layouts.py",
     "give it in `beam_arguments`, as --{}": "tests/beam_pipelines/settings/test_habits.py",
 }
 _IS_HINT = re.compile(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tarfile
 from collections.abc import Iterable
@@ -103,25 +102,24 @@ def test_archives_are_refused_by_the_same_rules(layout, archives, tmp_path):
         assert records in [*layout.suggestions, everything, labelled], "\n".join(lines)
 
 
-LABELLED = [
-    *("APTOS 2019", "GTSRB on Kaggle", "CelebA, the original tree", "MIT Indoor 67", "FGVC Aircraft", "COVIDx"),
-    *("Pascal VOC 2012", "Places365, validation", "ImageNet's validation with a list"),
-    "Describable Textures (DTD)",
-]
-
-
 @each("extension", ["tar.gz", "zip"])
-@each("name", LABELLED)
-def test_an_archive_with_labels_beside_its_images_is_to_be_extracted(name, extension, tmp_path):
+@each("name", ["APTOS 2019", "CelebA, the original tree", "FGVC Aircraft", "Pascal VOC 2012", "Places365, validation"])
+def test_an_archive_with_labels_beside_its_images_offers_what_its_folder_offers(name, extension, tmp_path):
     layout = next(layout for layout in LAYOUTS if layout.name == name)
+    root = write_layout(layout, tmp_path)
     archive = tmp_path / f"with space.{extension}"
-    packed = shutil.make_archive(
-        str(tmp_path / "packed"), {"zip": "zip"}.get(extension, "gztar"), write_layout(layout, tmp_path)
-    )
+    packed = shutil.make_archive(str(tmp_path / "packed"), {"zip": "zip"}.get(extension, "gztar"), root)
     Path(packed).rename(archive)
-    argv = [f"--input={archive}", "--output=out"]
-    with pytest.raises(RequestError, match=re.escape(f"extract the archive, and use `input={tmp_path}/with space`")):
-        read(argv, tmp_path / "listing")
+    offered = []
+    for path in (root, archive):
+        argv = [f"--input={path}", "--output=out"]
+        with pytest.raises(RequestError) as refused:
+            read(argv, tmp_path / "listing")
+        commands = commands_of(explain(refused.value, "convert", argv))
+        records = [read(command, tmp_path / f"listing{number}")[0] for number, command in enumerate(commands)]
+        offered.append((refused.value.code, records))
+    assert offered[0] == offered[1]
+    assert offered[0][1]
 
 
 VAL = {f"v_{number}.jpg": "dog" if number % 2 else "cat" for number in range(1, 5)}

@@ -21,12 +21,12 @@ from beam_tfrecords.errors import BuildError, FailureReason
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
-from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
-from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
+from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.skipped import Skipped
 
-READ = ReadArchive(open_tar, Assumption(splits=False, needs_class=True), only_splits=False, label_pattern=None)
+READ = ReadArchive("tar", ReadImages({}, None, Needs()))
 
 
 def list_archive(container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
@@ -69,8 +69,7 @@ def read(tmp_path):
         assert [failure.key for failure in failures] in ([], ["a.tar"])
         valid = samples[: len(samples) - len(failures)]
         for sample in valid:
-            place = sample.locator
-            assert len(storage.read_range(place.uri, place.offset, place.length)) == sample.size
+            assert len(storage.read_bytes(sample.locator.uri, version=sample.locator.version)) == sample.size
         return [sample.key for sample in valid], failures[0].failure if failures else None
 
     return run
@@ -227,7 +226,7 @@ def test_a_full_disk_ends_the_build_and_does_not_reject_the_archive(tmp_path, mo
         raise OSError(28, "No space left on device")
 
     with StagingFiles(str(tmp_path / "staging"), "a") as staging:
-        monkeypatch.setattr(staging, "add", fail)
+        monkeypatch.setattr(staging, "start_copy", fail)
         with pytest.raises(OSError, match="No space left"):
             list(list_archive(Container(str(tmp_path / "a.tar"), 1, "", ""), staging, Skipped()))
 

@@ -18,17 +18,17 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.storage import members
 from beam_tfrecords.transforms.blocks.fetching import read_image
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.archives import members
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
-from beam_tfrecords.transforms.sources.archives.zip_reader import open_zip
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
-from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
+from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.skipped import Skipped
 
-READ = ReadArchive(open_zip, Assumption(splits=False, needs_class=True), only_splits=False, label_pattern=None)
+READ = ReadArchive("zip", ReadImages({}, None, Needs()))
 
 
 def list_archive(container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
@@ -148,7 +148,7 @@ def test_members_beyond_4_gb_are_read(tmp_path):
     (sample,) = list_archive(
         Container.of(storage.stat(str(path)), key_prefix=""), StagingFiles(str(tmp_path), "a"), Skipped()
     )
-    assert sample.locator.offset >= 5 << 30
+    assert storage.Place.unpack(sample.locator.version).offset >= 5 << 30
     assert content(sample) == bytes_of("cat/1.jpg")
 
 
@@ -223,7 +223,7 @@ def test_the_unicode_name_of_info_zip_counts(read):
 def test_two_members_of_the_same_name_are_two_samples(read):
     samples, _, _ = read(zip_of("cat/1.jpg", "cat/1.jpg"))
     assert [sample.key for sample in samples] == ["cat/1.jpg"] * 2
-    assert len({sample.locator.offset for sample in samples}) == 2
+    assert len({storage.Place.unpack(sample.locator.version).offset for sample in samples}) == 2
 
 
 def test_members_that_are_not_images_are_skipped_and_counted(read):
@@ -334,7 +334,7 @@ def zeros(sizes: Iterable[int]) -> bytes:
 
 
 def test_a_bomb_is_listed_up_to_a_multiple_of_its_size(read, monkeypatch):
-    monkeypatch.setattr(members, "_FREE_BYTES", 1 << 18)
+    monkeypatch.setattr(members, "FREE_BYTES", 1 << 18)
     data = zeros([1 << 16] * 1000)
     samples, failure, _ = read(data)
     detail = f"the archive of {len(data):,} bytes expands to more than 100 times its size; extract it if that is meant"
@@ -343,7 +343,7 @@ def test_a_bomb_is_listed_up_to_a_multiple_of_its_size(read, monkeypatch):
 
 
 def test_many_entries_of_one_member_are_a_bomb(read, monkeypatch):
-    monkeypatch.setattr(members, "_FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(members, "FREE_BYTES", 1 << 20)
     data = zeros([1 << 20])
     start, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
     tail = bytearray(data[end:])

@@ -23,8 +23,7 @@ see classes, splits, counts and five samples.
 Some commands differ from the first one that `convert` prints for the folder alone, because the folder does not say
 which of two folder levels or lists you want, or what a number in a file name means. Where the column of labels says
 `not read`, the command reads only the images, and the reason follows; [unsupported.md](unsupported.md) shows how to
-convert other formats. The same rules read archives of these trees, but you have to extract an archive whose tables
-or lists are needed; the message says so.
+convert other formats. The same rules read [archives](sources/archives.md) of these trees.
 
 The labels are examples. They come from a copy of each dataset that is reduced to a few files: a test runs each command
 on that copy and generates this page (`python -m tests.docs.datasets_page`). So COCO has only the class `cat` here, and

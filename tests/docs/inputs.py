@@ -71,6 +71,8 @@ def make_inputs(folder: Path) -> None:
         for name in names:
             archive.write(PHOTOS / name, name)
     _make_annotated(folder, photos)
+    shutil.make_archive(str(folder / "yolo"), "zip", folder / "yolo")
+    shutil.make_archive(str(folder / "VOC2012"), "tar", folder / "VOC2012")
     _make_documents(folder, photos)
     _make_masks(folder, photos)
     _make_bands(folder)

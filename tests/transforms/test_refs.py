@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_tfrecords.storage.members import Place
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import (
     File,
     PixelRange,
     Range,
     SampleRef,
-    ZipMember,
     describe_locator,
     find_locator,
     one_image,
@@ -34,7 +34,6 @@ LOCATORS = st.one_of(
     st.none(),
     st.builds(File, TEXT),
     st.builds(Range, TEXT, NUMBERS, NUMBERS, TEXT),
-    st.builds(ZipMember, TEXT, NUMBERS, NUMBERS, TEXT, TEXT, NUMBERS, NUMBERS, NUMBERS, st.booleans()),
 )
 OBJECTS = st.integers(0, 5).flatmap(
     lambda count: st.builds(
@@ -102,7 +101,7 @@ def test_objects_are_part_of_the_identity(ref, objects):
         None,
         File("/photos/1.jpg", "5:1:2:3"),
         Range("/photos.tar", 512, 100, "/photos.tar#cat/1.jpg", "5:1:2:3"),
-        ZipMember("/photos.zip", 0, 100, "/photos.zip#cat/1.jpg", "5:1:2:3", 60, 90, 1234, True),
+        File("/photos.zip#/cat/1.jpg", Place("/photos.zip", "5:1:2:3", 0, 100, 90, 60, 1234, True).pack()),
     ],
     ids=["row", "file", "range", "zip"],
 )
@@ -120,7 +119,7 @@ def test_the_version_of_a_file_travels_and_is_no_part_of_what_a_sample_is(locato
         (None, None),
         (File("/photos/1.jpg"), "/photos/1.jpg"),
         (Range("/photos.tar", 512, 100, "/photos.tar#cat/1.jpg"), "/photos.tar#cat/1.jpg"),
-        (ZipMember("/photos.zip", 0, 100, "/photos.zip#cat/1.jpg"), "/photos.zip#cat/1.jpg"),
+        (File("/photos.zip#/cat/1.jpg"), "/photos.zip#cat/1.jpg"),
     ],
     ids=["row", "file", "range", "zip"],
 )
@@ -132,20 +131,40 @@ def test_the_uri_of_a_sample_is_the_name_that_people_know(locator, uri):
     "locator",
     [
         Range("/photos.tar", 512, 100, "/photos.tar#cat/1.jpg"),
-        ZipMember("/photos.zip", 0, 100, "/photos.zip#cat/1.jpg", "", 60, 90, 1234, True),
         PixelRange("/photos.npy", 128, 12, "/photos.npy#1", "", (2, 2, 3), "HWC", "|u1"),
         PixelRange("/a.tfrecord", 128, 16, "/a.tfrecord#1", "", (2, 2), "HW", "<f4", (-1.0, 1.0)),
     ],
-    ids=["range", "zip", "pixels", "floats"],
+    ids=["range", "pixels", "floats"],
 )
 def test_where_a_part_of_a_file_is_survives_as_json_without_its_version(locator):
     values = json.loads(json.dumps(describe_locator(dataclasses.replace(locator, version="5:1:2:3"))))
     assert find_locator(values, name=locator.name) == locator
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        Place("/photos.tar", "5:1:2:3", 512, 100, 100),
+        Place("/photos.tar", "5:1:2:3", 512, 100, 900, is_sparse=True),
+        Place("/photos.zip", "5:1:2:3", 0, 100, 90, 60, 1234, True),
+    ],
+    ids=["tar", "holes", "zip"],
+)
+def test_the_place_of_a_member_survives_as_json_without_its_version(place):
+    assert Place.unpack(place.pack()) == place
+    values = json.loads(json.dumps(describe_locator(File(f"{place.file}#/cat/1.jpg", place.pack()))))
+    found = find_locator(values, name=f"{place.file}#cat/1.jpg")
+    if place.is_plain:
+        assert found == Range(place.file, 512, 100, "/photos.tar#cat/1.jpg")
+    else:
+        assert Place.unpack(found.version) == dataclasses.replace(place, version="")
+
+
 def test_a_whole_file_and_a_temporary_copy_have_no_place_of_their_own():
     assert describe_locator(None) is describe_locator(File("/1.jpg")) is None
     assert describe_locator(Range("/out/.build/staging", 0, 100, "/photos.tar.gz#1.jpg")) is None
+    copied = Place("/out/.build/staging", "", 0, 100, 100)
+    assert describe_locator(File("/photos.tar.gz#/1.jpg", copied.pack())) is None
 
 
 def test_an_image_that_belongs_to_another_makes_a_sample_another_one():

@@ -7,7 +7,7 @@ import functools
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
@@ -32,7 +32,7 @@ from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.counts import clear_stage_counts, read_block_counts
 
 _log = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ def _build(
         # Workers import their modules while this process opens the input.
         _log.info("building %s with %s and %d worker processes", spec.output, type(runner).__name__, runner.processes)
         runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))
-        with trying_suggestions(spec):
+        with _expanding(spec.output), trying_suggestions(spec):
             spec, source = open_spec_source(spec)
         runner.dataset, runner.has_job = spec.name, output.job is not None
         execution = prepare()
@@ -175,7 +175,8 @@ def _build(
         prepared: tuple[ResolvedBuild, Publication] | None = None
         deferred: DeferredListingError | None = None
         try:
-            with trying_suggestions(given), WorkerExecutor(execution, output, previous) as executor:
+            trying = trying_suggestions(given)
+            with _expanding(spec.output), trying, WorkerExecutor(execution, output, previous) as executor:
                 prepared = prepare_build(spec, source, executor, output=output, previous=previous)
         except DeferredListingError as error:
             deferred = error
@@ -197,6 +198,19 @@ def _build(
         outcome, problem = finish(spec, outcome, previous, output, report=report, began=began)
     note_left(spec.output, problem)
     return outcome
+
+
+@contextlib.contextmanager
+def _expanding(output: str) -> Iterator[None]:
+    """Expands compressed archives into the output's folder for temporary files; a refused request leaves none there."""
+    folder = Workspace(output).expanded
+    try:
+        with storage.expanding_into(folder):
+            yield
+    except RequestError:
+        with contextlib.suppress(OSError):
+            storage.delete_tree(folder)
+        raise
 
 
 def _describe(outcome: Published | Unpublished | JobRecord) -> str:

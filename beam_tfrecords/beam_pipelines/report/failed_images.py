@@ -97,7 +97,7 @@ def _read_failed_image(failure: Mapping[str, Any], *, paths: PublishedPaths) -> 
         return None
     if "locator" in failure:
         locator = find_locator({**failure["locator"], "uri": path}, name=failure["uri"])
-        data = read_image(locator, size=locator.length, max_file_size=_MOST_BYTES)
+        data = read_image(locator, size=getattr(locator, "length", 0), max_file_size=_MOST_BYTES)
     else:
         data = storage.read_range(path, 0, _MOST_BYTES)
     if isinstance(data, SampleError):

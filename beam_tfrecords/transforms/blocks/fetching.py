@@ -13,8 +13,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import File, Locator, PixelRange, SampleRef, ZipMember, is_mask
-from beam_tfrecords.transforms.refs.zip_member import unpack_member
+from beam_tfrecords.transforms.refs.sample_refs import File, Locator, PixelRange, SampleRef, is_mask
 from beam_tfrecords.transforms.service_faults import retry_faults
 
 # An object store takes 20 to 200 ms per image, whatever its size. Requests start with _THREADS in parallel, and
@@ -153,9 +152,7 @@ def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | Sa
     """
     try:
         data = retry_faults(locator.uri, lambda: _read_listed(locator, size=size, max_file_size=max_file_size))
-        if isinstance(locator, ZipMember):
-            data = unpack_member(data, locator)
-        elif isinstance(locator, PixelRange):
+        if isinstance(locator, PixelRange):
             of = locator
             data = as_file(data, shape=of.shape, axes=of.axes, dtype=of.dtype, limits=of.limits)
     except BuildError:
@@ -178,9 +175,9 @@ def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
         if len(data) > max_file_size:
             raise _too_large(len(data), max_file_size)
         return data
+    if isinstance(locator, File) and storage.is_place(locator.version):
+        return _read_member(locator, max_file_size)
     found = size or (storage.stat(locator.uri).size if isinstance(locator, File) else 0)
-    if isinstance(locator, ZipMember):
-        found = max(locator.size, locator.stored)
     if found > max_file_size:
         raise _too_large(found, max_file_size)
     if isinstance(locator, File):
@@ -201,6 +198,19 @@ def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
         detail = f"{locator.uri} has changed since it was listed: {len(data):,} bytes where there were {listed:,}"
         raise SampleError(Stage.READ, FailureReason.CHANGED, detail)
     return data
+
+
+def _read_member(locator: File, max_file_size: int) -> bytes:
+    """Reads a member of an archive, whose place the listing has found.
+
+    Raises:
+      SampleError: the member is too large, or the archive has changed.
+      OSError: the archive cannot be read, or the member is damaged.
+    """
+    place = storage.Place.unpack(locator.version)
+    if (largest := max(place.size, place.stored)) > max_file_size:
+        raise _too_large(largest, max_file_size)
+    return storage.read_bytes(locator.uri, version=locator.version, size=place.size)
 
 
 def _size(ref: SampleRef, name: str) -> int:
@@ -269,6 +279,8 @@ def _read_head(locator: File, max_file_size: int) -> bytes | SampleError | None:
 def _failure(error: Exception) -> SampleError:
     if isinstance(error, SampleError):
         return error
+    if isinstance(error, storage.MemberError):
+        return SampleError(Stage.READ, error.reason, error.detail)
     if isinstance(error, storage.ChangedError):
         return SampleError(Stage.READ, FailureReason.CHANGED, error.strerror or str(error))
     if isinstance(error, OSError):

@@ -265,9 +265,8 @@ def _is_within(found: SampleRef | RefColumns, container: str, staging_folder: st
     """Whether all images are in the container or in staging files."""
     each = [found.plain_images()] if isinstance(found, SampleRef) else found.each("images")
     # An image that is too large for a staging file has an empty uri.
-    return all(
-        uri in (container, "") or uri.startswith(staging_folder) for images in each for _, uri, *_ in images.values()
-    )
+    inside = f"{container}#/", staging_folder
+    return all(uri in (container, "") or uri.startswith(inside) for images in each for _, uri, *_ in images.values())
 
 
 def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:

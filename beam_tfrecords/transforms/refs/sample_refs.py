@@ -10,6 +10,7 @@ import msgpack
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.output.published_paths import PublishedPaths
+from beam_tfrecords.storage.members import Place, is_place
 from beam_tfrecords.storage.paths import shown
 from beam_tfrecords.transforms.objects.objects import Objects
 
@@ -23,10 +24,11 @@ BlockKey: TypeAlias = "tuple[str, int]"
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A whole file.
+    """A whole file, or a member of an archive.
 
     Attributes:
       uri: the file.
+      version: as `storage.FileEntry.version`; says the place of a member.
     """
 
     uri: str
@@ -40,10 +42,10 @@ class File:
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """A byte range of a file: a tar member, a record of a TFRecord file.
+    """A byte range of a file, such as a record of a TFRecord file.
 
     Attributes:
-      name: name for display, such as `photos.tar#cat/1.jpg`.
+      name: name for display, such as `train.tfrecord#000000000001`.
     """
 
     uri: str
@@ -51,25 +53,6 @@ class Range:
     length: int
     name: str
     version: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class ZipMember(Range):
-    """A member of a zip archive. Its byte range starts with the local header, and may extend past the content.
-
-    The reader finds the content by the local header, so listing an archive reads only its central directory.
-
-    Attributes:
-      stored: bytes of the content in the archive.
-      size: bytes of the content.
-      crc: CRC-32 of the content.
-      is_deflated: whether the content is a raw DEFLATE stream (RFC 1951).
-    """
-
-    stored: int = 0
-    size: int = 0
-    crc: int = 0
-    is_deflated: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,9 +86,10 @@ class RecordRange(Range):
     raw_type: str = ""
 
 
-Locator: TypeAlias = "File | Range | ZipMember | PixelRange | RecordRange"
-# Packed locators contain positions in this tuple, so the order must not change.
-_LOCATORS = (Range, ZipMember, File, PixelRange, RecordRange)
+Locator: TypeAlias = "File | Range | PixelRange | RecordRange"
+# Packed locators contain these numbers, so they must not change.
+_LOCATORS: Mapping[int, type[Locator]] = {0: Range, 2: File, 3: PixelRange, 4: RecordRange}
+_NUMBERS = {kind: number for number, kind in _LOCATORS.items()}
 
 # Creating a packer for each reference would take as long as packing. Sharing one is safe: packing holds the GIL.
 _pack: Callable[[Any], bytes] = msgpack.Packer().pack
@@ -136,12 +120,10 @@ def one_image(locator: Locator | None, mask: Locator | None = None) -> Mapping[s
 
 
 def _pack_locator(locator: Locator) -> tuple[Any, ...]:
-    kind = _LOCATORS.index(type(locator))
+    kind = _NUMBERS[type(locator)]
     if isinstance(locator, File):
         return kind, locator.uri, locator.version
     packed = kind, locator.uri, locator.offset, locator.length, locator.name, locator.version
-    if isinstance(locator, ZipMember):
-        return *packed, locator.stored, locator.size, locator.crc, locator.is_deflated
     if isinstance(locator, PixelRange):
         return *packed, locator.shape, locator.axes, locator.dtype, locator.limits
     if isinstance(locator, RecordRange):
@@ -158,19 +140,24 @@ def _unpack_locator(kind: int, *values: Any) -> Locator:
 
 def describe_locator(locator: Locator | None) -> dict[str, Any] | None:
     """Returns a byte range as plain values without its name; None for a whole file or a staging file."""
-    if locator is None or isinstance(locator, File) or not locator.name.startswith(locator.uri):
+    if isinstance(locator, File):
+        place = Place.unpack(locator.version) if is_place(locator.version) else None
+        return place.describe() if place and locator.uri.startswith(place.file) else None
+    if locator is None or not locator.name.startswith(locator.uri):
         return None
     values = dataclasses.asdict(locator)
     # Copies of the same input differ in their versions.
     return {field: value for field, value in values.items() if field not in ("name", "version")}
 
 
-def find_locator(values: Mapping[str, Any], *, name: str) -> Range:
+def find_locator(values: Mapping[str, Any], *, name: str) -> File | Range:
     """Makes a locator of any version from the output of `describe_locator`."""
     if "shape" in values:
         limits = tuple(values["limits"]) if values["limits"] else None
         return PixelRange(**{**values, "shape": tuple(values["shape"]), "limits": limits}, name=name)
-    return (ZipMember if "crc" in values else Range)(**values, name=name)
+    if "size" in values:
+        return File(name, Place.find(values).pack())
+    return Range(**values, name=name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,7 +288,7 @@ def pack_identity(
 
 def plain_files(uris: Iterable[str], versions: Iterable[str]) -> list[dict[str, tuple[Any, ...]]]:
     """Returns `SampleRef.plain_images` for samples whose only image is a whole file."""
-    kind = _LOCATORS.index(File)
+    kind = _NUMBERS[File]
     return [{IMAGE: (kind, uri, version)} for uri, version in zip(uris, versions, strict=True)]
 
 

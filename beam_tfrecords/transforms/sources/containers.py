@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, TypeAlias
 
@@ -15,7 +14,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, Range, SampleRef, one_image
-from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.skipped import Damage, Skipped
 
 # Keeps the number of files low, and each file small enough for any disk or object store.
@@ -148,6 +146,13 @@ class StagingFiles:
             self._end += len(chunk)
         return Range(self._path, start, self._end - start, name)
 
+    def start_copy(self) -> tuple[str, Callable[[bytes], Any]]:
+        """Returns a staging file, readable once it is closed, and the function that appends to it."""
+        self._start_file()
+        assert self._file is not None
+        self._end = _MOST_STAGING_BYTES
+        return self._path, self._file.write
+
     def _start_file(self) -> None:
         self._open.close()
         self._path = storage.join(self._folder, f"{self._stem}-{len(self.files):04d}.staged")
@@ -178,8 +183,3 @@ def until_damage(
     except SampleError as error:
         skipped.damaged.append(Damage(container.uri, count, error.detail))
         yield container.rejected(error)
-
-
-def member_path(name: str) -> str:
-    """Returns a member's name as a relative path without `.` and `..`. Used as a key; no file is written there."""
-    return printable(posixpath.normpath(f"/{name}").lstrip("/"))

@@ -85,7 +85,8 @@ def join_fingerprints(fingerprints: Collection[str]) -> str:
 
 def look(uri: str) -> tuple[int, str, str]:
     """Returns size, fingerprint and version of a local image; a remote image would cost a request per row."""
-    if storage.has_scheme(uri):
+    # The directory of an archive is read once.
+    if storage.has_scheme(uri) and storage.archive_of(uri) is None:
         # A scheme without its file system fails all rows alike: the request is wrong, not the row.
         storage.check_scheme(uri)
         return 0, "", ""

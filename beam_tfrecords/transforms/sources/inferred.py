@@ -31,6 +31,11 @@ class InferredSource(Source):
         """See `Source.other_labels`; uses the last tree."""
         return find_sidecars(*self._inferred) if self._inferred else super().other_labels()
 
+    def _names_paths(self) -> bool:
+        """Whether the request has settings that only apply to this input or to paths below it."""
+        folders = self._needs.splits.folders
+        return bool(self._spec.selection.globs or folders or self._pattern or self._inputs.splits)
+
     def _infer(self, tree: FolderTree, request: Request) -> Interpretation:
         """Interprets the folders of an input, and adds notes on the result.
 

@@ -82,7 +82,7 @@ def read_roots(word: Any) -> tuple[str, ...]:
 def _read_paths(word: Any) -> list[str]:
     paths = [str(path) for path in (word if isinstance(word, (list, tuple)) else [word])]
     plain = [path.partition("=")[2] if _NAMED.match(path) else path for path in paths]
-    if any(storage.shown(path) != path for path in plain):
+    if any(storage.is_web(path) and storage.shown(path) != path for path in plain):
         # The manifest would record the secret.
         raise ValueError("a URL with a name, password or query; expected one without, and queries in the table")
     return paths

@@ -40,7 +40,7 @@ class Inputs:
     """The inputs of a request.
 
     Attributes:
-      paths: folders, files and globs.
+      paths: folders, files and globs; `photos.zip#/train` is a folder in an archive.
       splits: path -> split, if the request names the split of each input (`train=photos/`).
     """
 
@@ -60,7 +60,7 @@ def name_inputs(words: Sequence[str]) -> Inputs:
       RequestError: only some inputs have a split, or a path is not valid UTF-8.
     """
     # Paths are absolute here, so they cannot be mistaken for `split=path`.
-    found = list(map(split_of_word, words))
+    found = [(split, _without_mark(path)) for split, path in map(split_of_word, words)]
     paths = [path for _, path in found]
     splits = {path: split for split, path in found if split}
     if splits and len(splits) < len(words):
@@ -141,7 +141,7 @@ def folder_of_input(path: str) -> str:
 
 def quote_input(path: str) -> str:
     """Returns the setting with this path, as messages quote it."""
-    return f"`input={printable(path)}`"
+    return f"`input={printable(_without_mark(path))}`"
 
 
 def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Sequence[str | None] = ()) -> list[str]:
@@ -161,7 +161,7 @@ def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Sequence
         return [""]
     splits = splits or [None] * len(paths)
     counts = Counter(splits)
-    parts = [(path.partition("://")[2] or path).strip("/").split("/") for path in paths]
+    parts = [(path.partition("://")[2] or path).strip("/").split("/") for path in map(_without_mark, paths)]
     for depth in range(1, max(map(len, parts)) + 1):
         ends = ["/".join(part[-depth:]) for part in parts]
         prefixes = [split if split and counts[split] == 1 else end for split, end in zip(splits, ends, strict=True)]
@@ -284,6 +284,17 @@ def _keep_inputs(suggestion: Suggestion, inputs: Inputs) -> Suggestion | None:
         return suggestion if inputs.is_alone and not names_several(inputs.paths[0]) else None
     said = [f"{inputs.splits[path]}={path}" if inputs.splits else path for path in inputs.paths]
     return dataclasses.replace(suggestion, settings={**suggestion.settings, "input": said})
+
+
+def folder_of_archive(path: str) -> str:
+    """Returns the folder of the members of an archive; any other path as it is."""
+    folder = f"{path}#"
+    return folder if storage.archive_of(folder) == path and not names_several(path) else path
+
+
+def _without_mark(path: str) -> str:
+    """Returns the archive whose members are in a folder; any other path as it is."""
+    return path[:-1] if path.endswith("#") and storage.archive_of(path) else path
 
 
 def _are_apart(prefixes: Sequence[str]) -> bool:

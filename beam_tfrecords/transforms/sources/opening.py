@@ -21,6 +21,7 @@ from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import (
     Inputs,
     find_entries,
+    folder_of_archive,
     keep_inputs,
     name_inputs,
     names_several,
@@ -29,6 +30,7 @@ from beam_tfrecords.transforms.sources.inputs import (
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.registry import (
+    ARCHIVES,
     DOCUMENTS,
     FILE_EXTENSIONS,
     FUNCTIONS,
@@ -52,6 +54,9 @@ from beam_tfrecords.transforms.sources.unsupported_formats import (
     refuse_text,
     refuse_unsupported,
 )
+
+# Sources of folders that read archives under other names.
+_FOLDERS = ("image_folder", "filename_pattern")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +127,10 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
         parts = {**vars(spec), "inputs": inputs, "needs": needs, "function": function}
         is_open = spec.source == "auto" and spec.label_pattern is None
         entry = _recognise(named, paths, parts) if is_open else named
+        if entry.name not in ARCHIVES:
+            paths = [*map(folder_of_archive, paths)]
+            splits = {folder_of_archive(path): split for path, split in inputs.splits.items()}
+            parts["inputs"] = inputs = Inputs(paths, splits)
         chosen = dataclasses.replace(spec, input=tuple(paths), source=entry.name)
         late, parts["joined"] = None, open_joins(spec.joins)
         if spec.joins.join and not _joins_itself(entry, paths):
@@ -219,7 +228,7 @@ def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Regis
                 code="unknown_format",
             )
         return find_source(name, shown)
-    if not named.extensions:
+    if not named.extensions and (named.name in _FOLDERS or folder_of_archive(path) == path):
         raise RequestError(
             f"{shown} is a file; `source={named.name}` reads a folder or a glob of images", code="not_a_folder"
         )

@@ -129,6 +129,8 @@ FUNCTIONS = "python"
 PAIRS = "paired_images"
 DOCUMENTS = "documents"
 RECORDS = "tfrecord"
+# Sources of the archives themselves; for all others, an archive is a folder.
+ARCHIVES = ("tar", "zip", "webdataset")
 NAMES = tuple(entry.name for entry in SOURCES)
 FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for extension in entry.extensions)
 

@@ -70,6 +70,11 @@ class Skipped:
         is_new = (file, field) not in self.fields and len(self.fields) >= _MOST_FIELDS
         self.fields[(file, _OTHER_FIELDS) if is_new else (file, field)] += count
 
+    def add_special(self, kind: str, key: str) -> None:
+        """Counts an entry that is no file, such as a link in an archive; no folder has it."""
+        self.see(key)
+        self._count(kind, 1, [key])
+
     def merge(self, other: Skipped) -> None:
         """Adds the counts of another listing, such as the listing of one container."""
         for kind, count in other.counts.items():

@@ -4,6 +4,7 @@
 .build/
   claimed lease fence old_files.json       files of the output, see `Workspace`
   version-<UTC time>                       registration of each version that a build has started
+  listing-0000000000000000/                plain bytes of compressed archives
   listing-<digest>/                        a listing made before the digest of the build is known
     listing/ containers/ staging/          references, checkpoints, and copies of samples without random access
     containers.msgpack                     the containers to list
@@ -49,6 +50,7 @@ class Workspace:
       lease: the right to write to the output.
       fence: names the run that may publish.
       replaced_files: lists the files that a build replaces.
+      expanded: folder with the plain bytes of compressed archives that the launcher reads.
     """
 
     def __init__(self, output: str) -> None:
@@ -57,6 +59,8 @@ class Workspace:
         self.lease = storage.join(self.path, _LEASE)
         self.fence = storage.join(self.path, _FENCE)
         self.replaced_files = storage.join(self.path, _REPLACED_FILES)
+        # Named like the folder of a listing, so that it is cleaned with them.
+        self.expanded = storage.join(self.path, f"{_LISTING}{0:016x}")
 
     def build(self, digest: str) -> BuildFolder:
         """Returns the folder of one build."""

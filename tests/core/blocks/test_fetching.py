@@ -23,10 +23,11 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
+from beam_tfrecords.storage.members import Place
 from beam_tfrecords.transforms.blocks import fetching
 from beam_tfrecords.transforms.blocks.fetching import fetch, read_image
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Range, SampleRef, ZipMember, object_mask, one_image
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Range, SampleRef, object_mask, one_image
 from beam_tfrecords.transforms.service_faults import PAUSES
 from tests.each import each
 
@@ -105,22 +106,26 @@ def archives(tmp_path_factory) -> Path:
     return folder
 
 
-def tar_member(archives: Path) -> Range:
+def tar_member(archives: Path) -> Place:
     with tarfile.open(archives / "photos.tar") as tar:
         member = tar.getmember("cat/1.jpg")
-    return Range(str(archives / "photos.tar"), member.offset_data, member.size, "photos.tar#cat/1.jpg")
+    return Place(str(archives / "photos.tar"), "", member.offset_data, member.size, member.size)
 
 
-def zip_member(archives: Path, name: str) -> ZipMember:
+def file_of(place: Place) -> File:
+    return File(f"{place.file}#/cat/1.jpg", place.pack())
+
+
+def zip_member(archives: Path, name: str) -> Place:
     with zipfile.ZipFile(archives / "photos.zip") as archive:
         members = archive.infolist()
     number = [member.filename for member in members].index(name)
     member, following = members[number : number + 2]
-    return ZipMember(
+    return Place(
         str(archives / "photos.zip"),
+        "",
         member.header_offset,
         following.header_offset - member.header_offset,
-        f"photos.zip#{name}",
         stored=member.compress_size,
         size=member.file_size,
         crc=member.CRC,
@@ -128,7 +133,7 @@ def zip_member(archives: Path, name: str) -> ZipMember:
     )
 
 
-MEMBERS: dict[str, Callable[[Path], Range]] = {
+MEMBERS: dict[str, Callable[[Path], Place]] = {
     "tar": tar_member,
     "stored": lambda archives: zip_member(archives, "stored.jpg"),
     "deflated": lambda archives: zip_member(archives, "deflated.jpg"),
@@ -137,25 +142,25 @@ MEMBERS: dict[str, Callable[[Path], Range]] = {
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
 def test_a_member_of_an_archive_has_the_bytes_that_were_put_into_it(archives, member):
-    assert outcomes([SampleRef("1", one_image(member(archives)), size=len(PICTURE))]) == [PICTURE]
+    assert outcomes([SampleRef("1", one_image(file_of(member(archives))), size=len(PICTURE))]) == [PICTURE]
 
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
 def test_a_member_above_the_limit_is_rejected(archives, member):
-    refs = [SampleRef("1", one_image(member(archives)), size=len(PICTURE))]
+    refs = [SampleRef("1", one_image(file_of(member(archives))), size=len(PICTURE))]
     assert outcomes(refs, max_file_size=len(PICTURE) - 1) == [FailureReason.TOO_LARGE_FILE]
 
 
 @pytest.mark.parametrize("size", [5, len(PICTURE) + 1])
 def test_a_deflated_member_of_another_size_than_it_claims_is_rejected(archives, size):
     member = dataclasses.replace(zip_member(archives, "deflated.jpg"), size=size)
-    assert outcomes([SampleRef("1", one_image(member), size=size)]) == [FailureReason.CORRUPT]
+    assert outcomes([SampleRef("1", one_image(file_of(member)), size=size)]) == [FailureReason.CORRUPT]
 
 
 @pytest.mark.parametrize("field", ["size", "stored"])
 def test_a_member_that_claims_to_be_above_the_limit_is_not_read(archives, field):
-    member = dataclasses.replace(zip_member(archives, "deflated.jpg"), uri="missing", **{field: 2000})
-    refs = [SampleRef("1", one_image(member), size=0)]
+    member = dataclasses.replace(zip_member(archives, "deflated.jpg"), file="missing", **{field: 2000})
+    refs = [SampleRef("1", one_image(file_of(member)), size=0)]
     assert outcomes(refs, max_file_size=1999) == [FailureReason.TOO_LARGE_FILE]
 
 
@@ -163,9 +168,9 @@ def test_a_member_that_claims_to_be_above_the_limit_is_not_read(archives, field)
 def test_a_member_that_its_archive_ends_within_has_changed_since_it_was_listed(archives, tmp_path, member):
     whole = member(archives)
     short = tmp_path / "short"
-    short.write_bytes(Path(whole.uri).read_bytes()[: whole.offset + whole.length - 1])
-    cut = dataclasses.replace(whole, uri=str(short))
-    assert outcomes([SampleRef("1", one_image(cut), size=len(PICTURE))]) == [FailureReason.CHANGED]
+    short.write_bytes(Path(whole.file).read_bytes()[: whole.offset + whole.length - 1])
+    cut = dataclasses.replace(whole, file=str(short))
+    assert outcomes([SampleRef("1", one_image(file_of(cut)), size=len(PICTURE))]) == [FailureReason.CHANGED]
 
 
 @pytest.mark.parametrize(
@@ -183,15 +188,17 @@ def test_a_zip_member_that_is_not_as_listed_is_rejected_with_its_reason(archives
     whole = zip_member(archives, "deflated.jpg")
     fields = {name: max(getattr(whole, name) + more, 9) for name, more in changed.items()}
     member = dataclasses.replace(whole, **fields)
-    assert outcomes([SampleRef("1", one_image(member), size=len(PICTURE))]) == [reason]
+    assert outcomes([SampleRef("1", one_image(file_of(member)), size=len(PICTURE))]) == [reason]
 
 
 def test_a_zip_member_with_a_flipped_bit_is_rejected(archives, tmp_path):
     whole = zip_member(archives, "stored.jpg")
-    data = bytearray(Path(whole.uri).read_bytes())
+    data = bytearray(Path(whole.file).read_bytes())
     data[whole.offset + 1000] ^= 1
     (tmp_path / "photos.zip").write_bytes(data)
-    ref = SampleRef("1", one_image(dataclasses.replace(whole, uri=str(tmp_path / "photos.zip"))), size=len(PICTURE))
+    ref = SampleRef(
+        "1", one_image(file_of(dataclasses.replace(whole, file=str(tmp_path / "photos.zip")))), size=len(PICTURE)
+    )
     assert outcomes([ref]) == [FailureReason.CORRUPT]
 
 

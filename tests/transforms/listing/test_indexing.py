@@ -24,16 +24,16 @@ from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_containe
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing
 from beam_tfrecords.transforms.parts import Part, read_index
 from beam_tfrecords.transforms.publishing.changes import _collect_keys
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
-from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
-from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
+from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
+from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.splits import Splits
 
-READ_TAR = ReadArchive(open_tar, Assumption(splits=False, needs_class=False), only_splits=False, label_pattern=None)
+READ_TAR = ReadArchive("tar", ReadImages({}, None, Needs()))
 PLAN = ListPlan(Splits(), seed=0)
 
 
@@ -61,7 +61,7 @@ class Hooked:
     meanwhile: Callable[[], None]
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
-        for number, ref in enumerate(READ_TAR(container, staging, skipped)):
+        for number, ref in enumerate(one_by_one(READ_TAR(container, staging, skipped))):
             if number == 2:
                 self.meanwhile()
             yield ref
@@ -81,12 +81,7 @@ def index(path: Path, meanwhile: Callable[[], None]) -> Listing:
 def images_of(listing: Listing) -> dict[str, bytes]:
     refs = list(read_refs(listing))
     assert all(ref.failure is None for ref in refs)
-    return {
-        Path(ref.key).stem: storage.read_range(
-            ref.locator.uri, ref.locator.offset, ref.locator.length, version=ref.locator.version
-        )
-        for ref in refs
-    }
+    return {Path(ref.key).stem: storage.read_bytes(ref.locator.uri, version=ref.locator.version) for ref in refs}
 
 
 @pytest.fixture(params=["photos.tar", "photos.tar.gz"])

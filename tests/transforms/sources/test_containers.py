@@ -6,9 +6,10 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.storage.members import member_path
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources import containers
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from tests.each import each
 
 

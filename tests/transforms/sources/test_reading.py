@@ -8,7 +8,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.sources.reading import reading, unchanged
+from beam_tfrecords.storage.reading import reading, unchanged
 from tests.each import each
 
 REJECTED = SampleError(Stage.LIST, FailureReason.INVALID_ROW, "a row")

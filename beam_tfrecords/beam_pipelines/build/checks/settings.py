@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import Layout
@@ -234,7 +235,9 @@ def refuse_idle_roots(spec: BuildSpec, listing: Listing) -> None:
     Raises:
       RequestError: no image lies in a folder of `image_root`.
     """
-    roots = [split_of_word(word)[1].rstrip("/") + "/" for word in spec.source.paths.image_root]
+    folders = [split_of_word(word)[1].rstrip("/") for word in spec.source.paths.image_root]
+    # The names of images are shown, also those of members of archives.
+    roots = [storage.shown(f"{folder}/.")[:-1] for folder in folders]
     if roots and (found := _first_outside(listing, roots)):
         raise _refusal(
             "image_root",

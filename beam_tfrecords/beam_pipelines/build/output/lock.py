@@ -158,7 +158,7 @@ def open_listing(folder: str, output: LockedOutput) -> None:
         if output.job is None:
             with contextlib.suppress(storage.AccessDeniedError):
                 for other in Workspace(output.path).list_listings():
-                    if other != folder:
+                    if other not in (folder, Workspace(output.path).expanded):
                         storage.delete_tree(other)
         storage.write_bytes(BuildFolder(folder).started, b"")
     except OSError as error:
@@ -193,9 +193,10 @@ def open_folder(folder: str, output: HeldOutput, *, keeps: str | None) -> tuple[
     try:
         fence = output.take_fence()
         fence.check()
+        kept = folder, keeps or folder, workspace.expanded, workspace.journal, workspace.replaced_files
         # Files that this process may not delete stay, and do no harm.
         with contextlib.suppress(storage.AccessDeniedError):
-            delete_temporary(output.path, keeps=(folder, keeps or folder, workspace.journal, workspace.replaced_files))
+            delete_temporary(output.path, keeps=kept)
         is_registered = version and storage.exists(workspace.version(version))
         if version and is_registered and not storage.exists(storage.join(output.path, version, SUCCESS)):
             # Its shards may differ from those that this attempt composes.

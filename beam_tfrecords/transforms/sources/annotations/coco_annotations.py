@@ -16,6 +16,7 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.storage.reading import unchanged
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_pixels, pack_segmentation
 from beam_tfrecords.transforms.refs.sample_refs import Scalar, object_mask
@@ -24,7 +25,6 @@ from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError,
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.source import Unmatched
 
 _ARRAYS = ("images", "annotations", "categories")

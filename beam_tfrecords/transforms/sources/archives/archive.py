@@ -6,32 +6,28 @@ import contextlib
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef, one_image
-from beam_tfrecords.transforms.sources.archives.members import OpenArchive
-from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
-from beam_tfrecords.transforms.sources.archives.zip_reader import open_zip
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
+from beam_tfrecords.storage.members import Archive, Member, member_path
+from beam_tfrecords.storage.tar_archive import open_tar
+from beam_tfrecords.storage.zip_archive import open_zip
+from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.description import Description
-from beam_tfrecords.transforms.sources.detect.document_formats import FormatFinder
-from beam_tfrecords.transforms.sources.detect.inference import ApplyInterpretations, assume_folders
-from beam_tfrecords.transforms.sources.detect.interpretation import Assumption, Interpretation, Request
+from beam_tfrecords.transforms.sources.detect.inference import ApplyInterpretations
+from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
+from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
+from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.inferred import InferredSource
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, find_files, quote_input
-from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.path_labels import (
-    OUTSIDE_SPLITS,
-    compile_pattern,
-    find_path_columns,
-    path_columns,
-    path_group,
-    path_label,
-)
+from beam_tfrecords.transforms.sources.path_labels import compile_pattern
 from beam_tfrecords.transforms.sources.registry import find_source
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
@@ -46,56 +42,66 @@ class ReadArchive:
     """Lists the images of an archive. Picklable.
 
     Attributes:
-      open: opens an archive.
-      guess: preliminary interpretation of the folders.
-      only_splits: whether to skip members outside the split folders.
-      label_pattern: pattern that gives the labels; None for folders.
-      columns: groups of the pattern that are columns.
-      arrays: whether members of arrays may be samples.
+      source: "zip" or "tar".
+      images: lists the images among the members.
     """
 
-    open: OpenArchive
-    guess: Assumption | Interpretation
-    only_splits: bool
-    label_pattern: re.Pattern[str] | None
-    columns: Sequence[str] = ()
-    arrays: bool = False
+    source: str
+    images: ReadImages
 
-    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
-        """Yields one reference per image.
+    def __call__(
+        self, container: Container, staging: StagingFiles, skipped: Skipped
+    ) -> Iterator[SampleRef | RefColumns]:
+        """Yields a reference to each image.
 
         Args:
           container: the archive.
-          staging: receives the images of a compressed archive.
+          staging: receives the plain bytes of a compressed archive.
           skipped: counts the members that are not images.
 
         Raises:
           ChangedError: the archive is no longer the listed version.
           SampleError: the archive cannot be read to its end.
         """
-        finder = FormatFinder()
-        with self.open(container) as archive:
-            for member in archive.members():
-                path = member_path(member.name)
-                key = container.key_prefix + path
-                label, split = self.guess.place(path)
-                kind = member.kind or skipped_kind(path, arrays=self.arrays)
-                if kind is None and not has_extension(path) and not member.may_be_an_image():
-                    kind = NOT_AN_IMAGE
-                if kind is None and split is None and self.only_splits:
-                    kind = OUTSIDE_SPLITS
-                if kind is not None:
-                    skipped.add(kind, key)
-                    if member.kind is None and finder.looks_into(path):
-                        skipped.folders.add_formats(key, finder.find(path, member.chunks()))
-                    continue
-                images = one_image(member.locate(staging, f"{container.uri}#{path}"))
-                fingerprint = f"{container.fingerprint}@{member.offset}"
-                if self.label_pattern is not None:
-                    label = path_label(key, self.label_pattern)
-                group = path_group(key, self.label_pattern)
-                columns = path_columns(key, self.label_pattern, self.columns)
-                yield SampleRef(key, images, member.size, fingerprint, label, split, columns, member.failure, group)
+        folder = f"{container.uri}#"
+        last: Member
+        damage: SampleError | None = None
+
+        def list_files(archive: Archive) -> Iterator[storage.FileEntry]:
+            nonlocal last, damage
+            try:
+                for last in archive.members():
+                    if last.kind:
+                        skipped.add_special(last.kind, container.key_prefix + member_path(last.name))
+                    else:
+                        yield last.entry(container.uri, container.fingerprint)
+            except SampleError as error:
+                damage = error
+
+        with self.open(container, staging) as archive:
+            yield from self.images.list_images(
+                list_files(archive),
+                Root(folder, folder, container.key_prefix),
+                skipped,
+                is_image=lambda _: not last.can_peek or may_be_an_image(next(last.chunks(), b"")[:SNIFFED_BYTES]),
+                find_failure=lambda _: last.failure,
+            )
+            # After the samples before it, which are read in batches.
+            if damage is not None:
+                raise damage
+
+    def open(self, container: Container, staging: StagingFiles | None = None) -> AbstractContextManager[Archive]:
+        """Opens an archive, and reads its first header or finds its directory.
+
+        Raises:
+          SampleError: the file is not an archive, or cannot be read.
+          ChangedError: the archive is no longer the listed version.
+          OSError: a service fault.
+        """
+        if self.source == "zip":
+            return open_zip(container.uri, size=container.size, version=container.version)
+        copy = staging.start_copy if staging is not None else None
+        return open_tar(container.uri, size=container.size, version=container.version, copy=copy)
 
 
 class ArchiveSource(InferredSource, ContainerSource):
@@ -128,6 +134,7 @@ class ArchiveSource(InferredSource, ContainerSource):
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.infer`; interprets the folders of all archives together."""
         prefix = self._containers[0].key_prefix
+        roots = [f"{container.uri}#" for container in self._containers]
         prefixes = dict.fromkeys(container.key_prefix for container in self._containers)
         tree = folders.joined(prefixes)
         names = [storage.basename(container.uri) for container in self._containers]
@@ -137,17 +144,16 @@ class ArchiveSource(InferredSource, ContainerSource):
             keeps_splits = self._needs.splits.fractions is not None
             found = dict.fromkeys(prefixes, Interpretation())
             return ApplyInterpretations(found, _archive_name(self.name), keeps_splits, self._splits)
-        uri = self._containers[0].uri
-        archive = "" if prefix or storage.has_scheme(uri) else uri
         request = Request(
             self._spec,
             self._needs,
             where,
-            name=names[0].partition(".")[0],
-            key_prefix=prefix,
-            inputs=names if prefix else (),
-            archive=archive,
+            names[0].partition(".")[0],
+            None if prefix or self._names_paths() else roots[0],
+            prefix,
+            names if prefix else (),
             says_splits=bool(self._inputs.splits),
+            folders=roots,
         )
         found = dict.fromkeys(prefixes, self._infer(tree, request))
         return self._change(found, {prefix: tree}, folders=folders, splits=self._splits)
@@ -171,13 +177,9 @@ def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
     """
     pattern = compile_pattern(spec.label_pattern, needs)
     files = find_files(inputs, by_name=needs.splits.are_auto)
-    open_archive = open_zip if spec.source == "zip" else open_tar
 
     def make(needs: Needs) -> ArchiveSource:
-        _, columns = find_path_columns(pattern, needs)
-        only_splits = needs.splits.folders is not None
-        read = ReadArchive(open_archive, assume_folders(pattern, needs), only_splits, pattern, columns, needs.array)
-        return ArchiveSource(files, inputs, spec, read, needs)
+        return ArchiveSource(files, inputs, spec, ReadArchive(spec.source, ReadImages({}, pattern, needs)), needs)
 
     return make
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
-from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
+from beam_tfrecords.storage.tar_archive import open_tar
 from beam_tfrecords.transforms.sources.archives.webdataset_samples import (
     PICKLES,
     ReadWebDataset,
@@ -84,7 +84,7 @@ def recognises(container: Container, needs: Needs) -> bool:
     number, or a text or JSON object outside folders, or a mask if the request needs masks.
     """
     try:
-        with open_tar(container) as archive:
+        with open_tar(container.uri, size=container.size, version=container.version) as archive:
             found = [(key, suffix) for key, suffix, _ in itertools.islice(list_members(archive, container), _MEMBERS)]
     except SampleError:
         return False
@@ -116,7 +116,7 @@ def _read_start(container: Container) -> _Start:
     rows: dict[str, dict[str, Any]] = {}
     images: Counter[str] = Counter()
     pickles: set[str] = set()
-    with open_tar(container) as archive, contextlib.suppress(SampleError):
+    with open_tar(container.uri, size=container.size) as archive, contextlib.suppress(SampleError):
         # Ignores damage after the first header, because the listing rejects the damaged sample.
         for key, suffix, member in list_members(archive, container):
             if key not in rows and len(rows) == _SAMPLES:

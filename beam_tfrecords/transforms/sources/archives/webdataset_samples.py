@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.refs.sample_refs import Locator, SampleRef, one_image
-from beam_tfrecords.transforms.sources.archives.members import Member
-from beam_tfrecords.transforms.sources.archives.tar_reader import TarReader, open_tar
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, member_path
+from beam_tfrecords.storage.members import Member, member_path
+from beam_tfrecords.storage.tar_archive import TarReader, open_tar
+from beam_tfrecords.transforms.refs.sample_refs import File, Locator, Range, SampleRef, one_image
+from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS, skipped_kind
 from beam_tfrecords.transforms.sources.path_rule import shorten
@@ -74,7 +74,7 @@ class ReadWebDataset:
 
         Args:
           container: the archive.
-          staging: receives the images of a compressed archive.
+          staging: receives the plain bytes of a compressed archive.
           skipped: counts the members that do not belong to samples.
 
         Raises:
@@ -82,26 +82,21 @@ class ReadWebDataset:
           SampleError: the archive cannot be read to its end.
         """
         sample = _Sample("", edge="first")
-        with open_tar(container) as archive:
+        uri, size, version = container.uri, container.size, container.version
+        with open_tar(uri, size=size, version=version, copy=staging.start_copy) as archive:
             for key, suffix, member in list_members(archive, container, skipped):
                 if key != sample.key:
                     if sample.suffixes:
                         yield self._read(sample, container)
                     sample = _Sample(key, edge="" if sample.suffixes else "first")
-                failure = self._add(sample, suffix, member, container, staging, skipped)
+                failure = self._add(sample, suffix, member, container, skipped)
                 sample.failure = sample.failure or failure
         if sample.suffixes:
             sample.edge = sample.edge or "last"
             yield self._read(sample, container)
 
     def _add(
-        self,
-        sample: _Sample,
-        suffix: str,
-        member: Member,
-        container: Container,
-        staging: StagingFiles,
-        skipped: Skipped,
+        self, sample: _Sample, suffix: str, member: Member, container: Container, skipped: Skipped
     ) -> SampleError | None:
         """Adds a member to its sample; returns an error that rejects the sample if the member is invalid.
 
@@ -112,13 +107,13 @@ class ReadWebDataset:
             return invalid_row(f"it has two members with the suffix .{suffix}")
         sample.suffixes.add(suffix)
         if suffix == self.mask:
-            sample.mask = member.locate(staging, f"{container.uri}#{member_path(member.name)}")
+            sample.mask = _locate(member, container)
         elif is_image(suffix):
             if suffix != self.image and (self.image or "." in suffix):
                 return None
             if sample.image is not None:
                 return invalid_row("it has two images; name the suffix of one with `image_column`")
-            sample.image = member.locate(staging, f"{container.uri}#{member_path(member.name)}")
+            sample.image = _locate(member, container)
             sample.size, sample.fingerprint = member.size, f"{container.fingerprint}@{member.offset}"
         elif suffix in self.cells.needed or (is_object(suffix) and self._needs_objects):
             if member.size > MOST_ROW_SIZE:
@@ -158,6 +153,18 @@ class ReadWebDataset:
         if self.mask and sample.mask is None:
             return SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"it has no member .{self.mask}")
         return None
+
+
+def _locate(member: Member, container: Container) -> Locator:
+    """Returns the locator of a member's bytes.
+
+    Raises:
+      SampleError: the archive ends in the member.
+    """
+    place, path = member.locate(), member_path(member.name)
+    if not place.is_plain:
+        return File(f"{container.uri}#/{path}", place.pack())
+    return Range(place.file, place.offset, place.length, f"{container.uri}#{path}", place.version)
 
 
 def list_members(

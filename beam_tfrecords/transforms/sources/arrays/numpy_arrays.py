@@ -19,12 +19,12 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.output.split_names import SPLIT_NAMES
+from beam_tfrecords.storage.members import HEADER_BYTES, local_header_length
+from beam_tfrecords.storage.reading import parsing
 from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS
-from beam_tfrecords.transforms.refs.zip_member import HEADER_BYTES, content_start
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import Inputs, find_files_below, quote_input
-from beam_tfrecords.transforms.sources.reading import parsing
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
@@ -244,7 +244,10 @@ def _arrays(path: str, version: str = "") -> Iterator[_Array]:
                 offset = None
                 if member.compress_type == zipfile.ZIP_STORED:
                     file.seek(member.header_offset)
-                    offset = member.header_offset + content_start(read_exactly(file, HEADER_BYTES)) + start
+                    header = local_header_length(read_exactly(file, HEADER_BYTES))
+                    if header is None:
+                        raise _refused("a member without a local header where the archive says")
+                    offset = member.header_offset + header + start
                 length = member.file_size - start
                 yield _Array(path, member.filename, shape, dtype, is_fortran=is_fortran, offset=offset, length=length)
 

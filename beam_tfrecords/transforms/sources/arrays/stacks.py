@@ -13,14 +13,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import IO, Any, TypeAlias
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.storage.members import check_expansion
+from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, SampleRef
-from beam_tfrecords.transforms.sources.archives.members import check_expansion
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource
@@ -161,7 +161,7 @@ class ReadStacks:
         """
         for stack in self.find(container):
             if stack.offset is None:
-                check_expansion(stack.count * stack.step, container)
+                check_expansion(stack.count * stack.step, container.size)
             done = 0
             try:
                 with contextlib.ExitStack() as opened:

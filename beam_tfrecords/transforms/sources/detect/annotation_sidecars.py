@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,22 +10,19 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import holds_shares
-from beam_tfrecords.transforms.sources.detect.document_formats import (
-    COCO,
-    DATA_EXTENSIONS,
-    FORMATS,
-    VOC,
-    YOLO,
-    holds_coco,
-    holds_data,
-    read_start,
-)
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.documents.recognition import fitting_mappings, suggest_mapping
 
+COCO, YOLO, VOC = "COCO", "YOLO", "Pascal VOC"
+# Extensions of YOLO's data files.
+_DATA_EXTENSIONS = (".yaml", ".yml", ".data")
+_DATA_FILE = re.compile(rb"^(?:train|val|valid|test)\s*[:=]", re.MULTILINE)
+_NAMES = re.compile(rb"^names\s*[:=]", re.MULTILINE)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
+_SNIFFED_BYTES = 64 << 10
 _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", re.IGNORECASE)
 # Files in COCO's format without boxes, or with the boxes of `instances` again.
 _NOT_OBJECTS = re.compile(r"captions|keypoints|panoptic|stuff", re.IGNORECASE)
@@ -43,85 +39,62 @@ _MOST_LOOKED_INTO = 4
 _MOST_FOLDERS = 24
 
 
-def describe_annotations(tree: FolderTree, root: str | None = None) -> str:
+def describe_annotations(tree: FolderTree, roots: Sequence[str]) -> str:
     """Describes annotations in the formats of COCO, YOLO or Pascal VOC next to the images; "" if there are none.
 
     Args:
       tree: the folders.
-      root: path of their root folder; None if the input is not a folder: names then decide, and what the listing of
-        an archive has found in the first documents.
+      roots: paths of the folders that have this tree; if empty, names decide.
     """
-    found = [f"annotations of {kind} ({example})" for kind, example in find_formats(tree, root).items()]
-    return ", ".join([*found, *describe_documents(tree, root)])
+    found = [f"annotations of {kind} ({example})" for kind, example in find_formats(tree, roots).items()]
+    return ", ".join([*found, *describe_documents(tree, roots)])
 
 
-def find_formats(tree: FolderTree, root: str | None = None) -> dict[str, str]:
+def find_formats(tree: FolderTree, roots: Sequence[str]) -> dict[str, str]:
     """Returns format -> path of such a file next to the images; for the arguments, see `describe_annotations`."""
     kinds: dict[str, str] = {}
-    for path, name in _coco_files(tree, root):
+    for path, name in _coco_files(tree, roots):
         kinds.setdefault(COCO, join(path, name))
-    for path, name in _data_files(tree, root):
+    for path, name in _data_files(tree, roots):
         kinds.setdefault(YOLO, join(path, name))
     for path, folder in tree.walk():
         others = {**folder.others}
-        for kind in FORMATS:
-            name = folder.formats.get(kind, "")
-            if name and (not name.lower().endswith(".txt") or folder.images):
-                kinds.setdefault(kind, join(path, name))
         part = path.rpartition("/")[2].lower()
         if others.get(".xml") and (part.startswith("annotation") or part == "xmls" or folder.images):
             kinds.setdefault(VOC, f"{path}/*.xml")
         in_labels = (others.get(".txt", 0) > 1 and part == "labels") or "/labels/" in f"/{path}/"
-        if others.get(".txt") and (in_labels or (folder.images and root is not None)):
+        if others.get(".txt") and (in_labels or (folder.images and roots)):
             stems = {one.rpartition(".")[0]: one for one in tree.others(path) if one.endswith(".txt")}
             images = {name.rpartition(".")[0] for _, one in tree.walk() for _, name in one.names}
             both = sorted(stems.keys() & images)
-            some = [read_start(_below(root, path, stems[one])) for one in both[:_MOST_LOOKED_INTO]] if root else []
+            some = [_read_start(_below(roots, path, stems[one])) for one in both[:_MOST_LOOKED_INTO]] if roots else []
             if (in_labels and both) or any(map(holds_shares, some)):
                 kinds.setdefault(YOLO, f"{path}/*.txt")
     return kinds
 
 
-def describe_documents(tree: FolderTree, root: str | None) -> list[str]:
+def describe_documents(tree: FolderTree, roots: Sequence[str]) -> list[str]:
     """Describes documents that a mapping of ours reads; for the arguments, see `describe_annotations`."""
-    found = _find_mappings(tree, root)
+    found = _find_mappings(tree, roots)
     return [f"annotations ({shown}), which `mapping={name}` reads" for name, shown in found.items()]
 
 
-def find_texts(tree: FolderTree) -> list[str]:
-    """Returns globs of the tables and texts in an archive that a mapping of ours reads."""
-    found = (
-        join(path, f"*{posixpath.splitext(example)[1]}")
-        for path, folder in tree.walk()
-        for kind, example in folder.formats.items()
-        if kind not in FORMATS and not example.lower().endswith(_DOCUMENTS)
-    )
-    return list(dict.fromkeys(found))
-
-
-def _find_mappings(tree: FolderTree, root: str | None) -> dict[str, str]:
+def _find_mappings(tree: FolderTree, roots: Sequence[str]) -> dict[str, str]:
     """Returns mapping of ours -> glob of documents in the folders that it fits.
 
     Files in COCO's format are often large, and are found by their first bytes.
     """
     found: dict[str, str] = {}
-    if root is None:
-        for path, folder in tree.walk():
-            for kind, example in folder.formats.items():
-                extension = posixpath.splitext(example)[1].lower()
-                if kind not in FORMATS and extension in _DOCUMENTS:
-                    found.setdefault(kind, join(path, f"*{extension}"))
-        return found
     files = (
-        (join(path, name), extension)
+        (path, name, extension)
         for path, _ in tree.walk()
         for extension in _DOCUMENTS
         if (name := next((one for one in tree.others(path) if one.lower().endswith(extension)), None))
     )
-    for path, extension in itertools.islice(files, _MOST_LOOKED_INTO):
-        whole = storage.join(root, path)
-        for name in () if holds_coco(whole) else fitting_mappings(storage.stat(whole)):
-            found.setdefault(name, join(path.rpartition("/")[0], f"*{extension}"))
+    for path, name, extension in itertools.islice(files, _MOST_LOOKED_INTO) if roots else ():
+        whole = _below(roots, path, name)
+        for mapping in () if _holds_coco(whole) else fitting_mappings(storage.stat(whole)):
+            found.setdefault(mapping, join(path, f"*{extension}"))
     return found
 
 
@@ -142,7 +115,7 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]
 
 def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]:
     """Yields groups of suggestions for possible annotations; the caller takes the first usable one of each group."""
-    every = _coco_files(tree, root)
+    every = _coco_files(tree, [root])
     files = [(path, name) for path, name in every if not _NOT_OBJECTS.search(name)]
     if files:
         yield _read_coco(tree, root, files)
@@ -150,13 +123,13 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
         what = "the images with the panoptic masks of COCO"
         read = _read_coco(tree, root, panoptic)
         yield [Suggestion(what, {**one.settings, "layout": "segmentation"}) for one in read]
-    data_files = _data_files(tree, root)
+    data_files = _data_files(tree, [root])
     for path, name in data_files:
-        yield [_objects("YOLO", {"input": _below(root, path, name)})]
+        yield [_objects(YOLO, {"input": _below([root], path, name)})]
     has_names = any(_NAME_LIST.fullmatch(name) for path, _ in tree.walk() for name in tree.others(path))
-    if has_names or (not data_files and YOLO in find_formats(tree, root)):
-        yield [_objects("YOLO", {"input": root, "source": "yolo"})]
-    for name in _find_mappings(tree, root):
+    if has_names or (not data_files and YOLO in find_formats(tree, [root])):
+        yield [_objects(YOLO, {"input": root, "source": "yolo"})]
+    for name in _find_mappings(tree, [root]):
         yield [suggest_mapping(name)]
     bases = find_voc(tree)
     if not bases and any(".xml" in {**folder.others} for _, folder in tree.walk()):
@@ -171,7 +144,7 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
 
 def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) -> list[Suggestion]:
     """Suggests reading COCO files with images next to them, in separate folders, or named by path below the root."""
-    settings: dict[str, Any] = {"input": [_below(root, path, name) for path, name in files]}
+    settings: dict[str, Any] = {"input": [_below([root], path, name) for path, name in files]}
     # Panoptic images are in a folder with the name of their file.
     masks = {name.removesuffix(".json") for _, name in files if "panoptic" in name.lower()}
     ends = [(one, one.rpartition("/")[2]) for one, folder in tree.walk() if folder.images]
@@ -184,22 +157,21 @@ def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) ->
     ]
 
 
-def _coco_files(tree: FolderTree, root: str | None) -> list[tuple[str, str]]:
-    """Returns folder and name of files that look like COCO's, judging by their first bytes if `root` is given."""
+def _coco_files(tree: FolderTree, roots: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns folder and name of files that look like COCO's, judging by their first bytes if `roots` are given."""
     found = _others(tree, ".json")
-    if root is not None:
-        return [(path, name) for path, name in found if holds_coco(_below(root, path, name))]
-    known = {join(path, name) for path, folder in tree.walk() for name in folder.formats.values()}
-    return [(path, name) for path, name in found if _COCO.search(name) and join(path, name) not in known]
+    if roots:
+        return [(path, name) for path, name in found if _holds_coco(_below(roots, path, name))]
+    return [(path, name) for path, name in found if _COCO.search(name)]
 
 
-def _data_files(tree: FolderTree, root: str | None) -> list[tuple[str, str]]:
+def _data_files(tree: FolderTree, roots: Sequence[str]) -> list[tuple[str, str]]:
     """Returns folder and name of files that look like YOLO's data files."""
-    found = [one for extension in DATA_EXTENSIONS for one in _others(tree, extension)]
+    found = [one for extension in _DATA_EXTENSIONS for one in _others(tree, extension)]
     return [
         (path, name)
         for path, name in found
-        if (name.lower() in _DATA_FILES if root is None else holds_data(_below(root, path, name)))
+        if (_holds_data(_below(roots, path, name)) if roots else name.lower() in _DATA_FILES)
     ]
 
 
@@ -231,5 +203,30 @@ def _objects(kind: str, settings: Mapping[str, Any]) -> Suggestion:
     return Suggestion(f"the images with the objects of {kind}", {**settings, "layout": "detection"})
 
 
-def _below(root: str, path: str, name: str) -> str:
-    return storage.join(root, join(path, name))
+def _below(roots: Sequence[str], path: str, name: str) -> str:
+    """Returns the path of a file in the first root that has it."""
+    paths = [storage.join(root, join(path, name)) for root in roots]
+    return next(filter(storage.is_file, paths), paths[0]) if len(paths) > 1 else paths[0]
+
+
+def _holds_coco(path: str) -> bool:
+    """Whether a JSON file is an object whose `images` or `annotations` is an array of objects, or empty."""
+    depth, names = 0, (b'"images"', b'"annotations"')
+    last: tuple[bytes, ...] = (b"", b"", b"")
+    for token in (match[0] for match in _TOKEN.finditer(_read_start(path))):
+        if depth == 2 and last[0] in names and last[1:] == (b":", b"[") and token in (b"{", b"]"):
+            return True
+        last = (*last[1:], token)
+        depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(token, 0)
+    return False
+
+
+def _holds_data(path: str) -> bool:
+    """Whether a file is a data file of YOLO."""
+    start = _read_start(path)
+    return bool(_DATA_FILE.search(start) and _NAMES.search(start))
+
+
+def _read_start(path: str) -> bytes:
+    """Returns the first bytes of a file."""
+    return storage.read_range(path, 0, min(storage.stat(path).size, _SNIFFED_BYTES))

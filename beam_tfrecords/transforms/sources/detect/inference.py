@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.class_files import is_class_file
@@ -122,17 +123,22 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     read = {one.path for one in found.lists.values()}
     named = tree.find_others(is_class_file)
     # Those of a folder itself are looked for when it is opened.
-    class_files = [path for path in named if request.folder is None or "/" in path]
+    class_files = [path for path in named if "/" in path or not _looks_for_classes(request)]
     files = describe_unread_files(
-        {} if request.needs.label else find_formats(tree, request.root),
+        {} if request.needs.label else find_formats(tree, request.roots),
         [] if request.named else class_files,
         [path for path in list_rows(tree) if path not in (*read, *named)],
-        describe_documents(tree, request.root),
+        describe_documents(tree, request.roots),
         labels="folders" if request.by_folders else "label_pattern" if request.needs.label else "",
     )
     classes = () if request.needs.label else _describe_classes(found, tree)
     notes += [f"{request.where}: {one}" for one in (*files, *classes)]
     return found, notes
+
+
+def _looks_for_classes(request: Request) -> bool:
+    """Whether files of class names in the folders have been looked for."""
+    return bool(request.folders) and storage.archive_of(request.folders[0]) is None
 
 
 def _describe_classes(found: Interpretation, tree: FolderTree) -> Iterator[str]:
@@ -147,7 +153,7 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     """Raises an error if there are annotations or split lists next to class folders, because either may be meant."""
     what = ""
     # Without the root, nothing is suggested.
-    is_named = request.root is None and describe_annotations(tree, request.folder) != ""
+    is_named = request.root is None and describe_annotations(tree, request.folders) != ""
     if is_named or next(find_annotations(tree, request), None) is not None:
         what = "annotations of their images"
     lists = name_split_lists(tree)

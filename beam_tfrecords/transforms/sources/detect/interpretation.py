@@ -109,9 +109,8 @@ class Request:
       root: path of the input folder; None if it is not a folder, not the only input, or the request names paths in it.
       key_prefix: prefix of the keys; "" for a single input.
       inputs: names of all inputs that are interpreted together, if there are several.
-      archive: path of the local archive; "" if the input is not an archive, or not the only input.
       says_splits: whether the inputs state their splits.
-      folder: path of the input folder, even if the request names paths in it; None if it is not a folder.
+      folders: paths of the input folders, even if the request names paths in them; empty for a glob.
     """
 
     spec: SourceSpec
@@ -121,9 +120,13 @@ class Request:
     root: str | None = None
     key_prefix: str = ""
     inputs: Sequence[str] = ()
-    archive: str = ""
     says_splits: bool = False
-    folder: str | None = None
+    folders: Sequence[str] = ()
+
+    @property
+    def roots(self) -> Sequence[str]:
+        """The folders whose files show what they are; without them, only their names do."""
+        return [self.root] if self.root is not None else [*filter(storage.archive_of, self.folders)]
 
     @property
     def by_folders(self) -> bool:

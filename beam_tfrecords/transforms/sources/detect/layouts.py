@@ -320,7 +320,7 @@ def _find_labels(level: Level) -> dict[str, ListedLabels]:
     """Returns base -> labels, for split folders without class folders whose labels are in a list."""
     from beam_tfrecords.transforms.sources.detect.table_sidecars import find_labels
 
-    folder, tree = level.request.folder, level.tree
+    folder, tree = level.request.folders[0] if len(level.request.folders) == 1 else None, level.tree
     flat = [base for base in level.bases if not tree.below(base)]
     if folder is None or not flat or not level.names:
         return {}

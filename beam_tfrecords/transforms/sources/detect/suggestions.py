@@ -15,7 +15,6 @@ from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     describe_annotations,
     find_annotations,
-    find_texts,
 )
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
@@ -25,7 +24,7 @@ from beam_tfrecords.transforms.sources.detect.table_sidecars import find_tables,
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable, suppress_refusals
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.registry import ending_of_file, source_of_file
+from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.unsupported_formats import NUMBER_LIST
 from beam_tfrecords.transforms.splits import Splits, read_splits, split_of_folder
@@ -71,23 +70,16 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
       request: the request.
       suggestions: suggestions of the message; if these read a table, tables are not listed again.
     """
-    annotations = describe_annotations(tree, request.root)
+    annotations = describe_annotations(tree, request.roots)
     more = f" (beside them is what looks like {annotations})" if annotations else ""
     rows = list_rows(tree)[:_MOST_PATHS]
     if rows and not any("label_column" in one.settings for one in suggestions):
         more += f" (tables beside them: {', '.join(map(printable, rows))})"
-    elif not annotations and (texts := find_texts(tree)[:_MOST_PATHS]):
-        more += f" (annotations beside them: {', '.join(map(printable, texts))})"
     if request.by_folders and (number_list := _find_number_list(tree, request.root)):
         more += (
             f" ({printable(number_list)} has numbers and names no image; write a table with a column of image names "
             "and one of the numbers, and use it as `input` with `image_root`)"
         )
-    has_rows = request.by_folders and bool(list_rows(tree))
-    has_documents = any(folder.formats for _, folder in tree.walk())
-    if request.archive and (has_rows or has_documents or annotations):
-        folder = request.archive.removesuffix(ending_of_file(request.archive))
-        more += f" (files beside images are read in a folder only: extract the archive, and use `input={folder}`)"
     return more
 
 
@@ -122,7 +114,8 @@ def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
 
 def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Suggests a WebDataset for a tar archive with a text or JSON file beside each image."""
-    if not request.archive or source_of_file(request.archive) != "tar":
+    archive = storage.archive_of(request.root) if request.root else None
+    if archive is None or source_of_file(archive) != "tar":
         return
     names = [(path, *name.split(".")) for path, _ in tree.walk() for name in tree.others(path)]
     stems = {(path, stem) for path, stem, *_, extension in names if extension in ("json", "txt", "cls")}
@@ -198,12 +191,12 @@ def _apply(tree: FolderTree, request: Request, settings: Mapping[str, Any]) -> t
     if isinstance(moved, str):
         below = moved[len(root or "") :].strip("/")
         tree, name, root = tree.inside(below), storage.basename(below) or name, moved
-        request = dataclasses.replace(request, folder=moved)
+        request = dataclasses.replace(request, folders=[moved])
     elif moved:  # Each folder becomes a separate input, which is unambiguous.
         needs = dataclasses.replace(needs, splits=Splits(folders=needs.splits.folders))
         first = moved[0].partition(root or "")[2].strip("/")
         tree, name = tree.inside(first), storage.basename(first)
-        request = dataclasses.replace(request, folder=moved[0])
+        request = dataclasses.replace(request, folders=[moved[0]])
     if "splits" in settings:
         folders = read_splits(settings["splits"]).folders if settings["splits"] else None
         needs = dataclasses.replace(needs, splits=Splits(folders=folders))

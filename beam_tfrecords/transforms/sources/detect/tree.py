@@ -37,7 +37,6 @@ class Folder:
       names: names of some images, as a heap of (-hash, name); keeps those with the smallest hashes.
       other_names: names of some other files, likewise.
       most_names: number of names to keep.
-      formats: format of annotations -> name of a file that holds them, if files were looked into.
     """
 
     images: int = 0
@@ -45,12 +44,6 @@ class Folder:
     names: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     other_names: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     most_names: int = _SOME_NAMES
-    formats: dict[str, str] = dataclasses.field(default_factory=dict)
-
-    def add_formats(self, formats: Mapping[str, str]) -> None:
-        """Adds formats, with the first name of each."""
-        for one, name in formats.items():
-            self.formats[one] = min(self.formats.get(one, name), name)
 
 
 @dataclasses.dataclass
@@ -84,13 +77,6 @@ class FolderSummary:
             folder.others[kind] = folder.others.get(kind, 0) + 1
             _sample(folder.other_names, name, most=folder.most_names)
 
-    def add_formats(self, key: str, formats: Iterable[str]) -> None:
-        """Stores which formats of annotations a file holds."""
-        path, _, name = key.rpartition("/")
-        folder = self.folders.get(path)
-        if folder is not None:
-            folder.add_formats(dict.fromkeys(formats, name))
-
     def merge(self, other: FolderSummary) -> None:
         """Adds the files of another summary."""
         self._keep(min(self.most_hash, other.most_hash))
@@ -105,7 +91,6 @@ class FolderSummary:
                 _sample(folder.names, name, most=folder.most_names)
             for _, name in added.other_names:
                 _sample(folder.other_names, name, most=folder.most_names)
-            folder.add_formats(added.formats)
 
     def pack(self) -> Any:
         """Converts the summary to plain values."""
@@ -116,9 +101,9 @@ class FolderSummary:
         """Makes a summary from the values of `pack`."""
         most_hash, folders = packed
         made = {}
-        for path, images, others, names, other_names, most, formats in folders:
+        for path, images, others, names, other_names, most in folders:
             names, other_names = ([(hashed, name) for hashed, name in some] for some in (names, other_names))
-            made[path] = Folder(images, others, names, other_names, most, formats)
+            made[path] = Folder(images, others, names, other_names, most)
         return cls(made, most_hash)
 
     def tree(self, prefix: str = "") -> FolderTree:

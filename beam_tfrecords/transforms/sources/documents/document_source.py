@@ -14,6 +14,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.examples.contents import DRAWN, Content, contents_in
+from beam_tfrecords.storage.reading import unchanged
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.objects.objects import Objects
@@ -52,7 +53,6 @@ from beam_tfrecords.transforms.sources.inputs import (
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import key_of_path, shorten
-from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.source import MakeSource, Source, Unmatched
 from beam_tfrecords.transforms.sources.tables.cells import read_text, read_value
 

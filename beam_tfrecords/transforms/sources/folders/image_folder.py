@@ -13,7 +13,7 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image, plain_files
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, Value, one_image, plain_files
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.inference import assume_folders
@@ -116,7 +116,7 @@ class ImageFolder(InferredSource):
                 root.key_prefix,
                 names,
                 says_splits=bool(self._inputs.splits),
-                folder=root.folder if root.is_folder else None,
+                folders=[root.folder] if root.is_folder else (),
             )
             found[root.key_prefix] = self._infer(tree, request)
             if root.is_folder and request.by_folders:
@@ -129,11 +129,6 @@ class ImageFolder(InferredSource):
             )
         splits = {root.key_prefix: root.split for root in self._roots if root.split}
         return self._change(found, trees, folders=folders, splits=splits)
-
-    def _names_paths(self) -> bool:
-        """Whether the request has settings that only apply to this input or to paths below it."""
-        folders = self._needs.splits.folders
-        return bool(self._spec.selection.globs or folders or self._pattern or self._inputs.splits)
 
 
 def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
@@ -190,24 +185,44 @@ class ReadImages:
         return self.list_images(files, root, skipped)
 
     def list_images(
-        self, files: Iterable[storage.FileEntry], root: Root, skipped: Skipped, masks: Sequence[MaskFiles] = ()
+        self,
+        files: Iterable[storage.FileEntry],
+        root: Root,
+        skipped: Skipped,
+        masks: Sequence[MaskFiles] = (),
+        *,
+        is_image: Callable[[storage.FileEntry], bool] | None = None,
+        find_failure: Callable[[storage.FileEntry], tuple[str, str] | None] | None = None,
     ) -> Iterator[SampleRef | RefColumns]:
-        """Yields a reference to each image among the listed files of a root, in order; counts the others as skipped."""
+        """Yields a reference to each image among the listed files of a root, in order; counts the others as skipped.
+
+        Args:
+          files: the listed files.
+          root: their root.
+          skipped: counts the files that are not images.
+          masks: files with masks.
+          is_image: whether the file that was listed last may be an image, by its first bytes.
+          find_failure: returns why it is rejected without being read.
+        """
+        is_image, find_failure = is_image or _may_be_an_image, find_failure or _failure
         guess, pattern, start = assume_folders(self.pattern, self.needs), self.pattern, root.start
         only_splits = self.needs.splits.folders is not None
         _, names = find_path_columns(pattern, self.needs)
-        # Images of a folder are consecutive in the listing.
+        # Images of a folder are consecutive in the listing, but not in every archive.
         last: str | None = None
         placed: tuple[str | None, str | None] = (None, None)
-        # Images of the current folder without individual metadata.
+        # Images of one split without individual metadata.
         keys: list[str] = []
+        labels: list[Value] = []
         plain: list[storage.FileEntry] = []
+        of_split: str | None = None
         is_plain = pattern is None and not masks and not names
 
         def take() -> Iterator[RefColumns]:
             if keys:
-                yield _by_column(keys, plain, *placed)
+                yield _by_column(keys, plain, labels, of_split)
                 keys.clear()
+                labels.clear()
                 plain.clear()
 
         for entry in files:
@@ -216,23 +231,26 @@ class ReadImages:
             if kind == FOLDER_MARKER and entry.size < 0:
                 kind = "link to a listed folder"
             folder = relative[: relative.rfind("/") + 1]
-            if folder != last or len(keys) == _MOST:
-                yield from take()
+            if folder != last:
                 last, placed = folder, guess.place(folder)
             label, split = placed
+            if split != of_split or len(keys) == _MOST:
+                yield from take()
+                of_split = split
             if kind is None and split is None and only_splits:
                 kind = OUTSIDE_SPLITS
             if kind is None and any(one.is_mask(entry.path) for one in masks):
                 kind = "mask"
-            if kind is None and not has_extension(relative) and not _may_be_an_image(entry):
+            if kind is None and not has_extension(relative) and not is_image(entry):
                 kind = NOT_AN_IMAGE
             key = root.key_prefix + relative
             if kind is not None:
                 skipped.add(kind, printable(key))
                 continue
-            failure = _failure(entry)
+            failure = find_failure(entry)
             if is_plain and failure is None:
                 keys.append(key)
+                labels.append(label)
                 plain.append(entry)
                 continue
             yield from take()
@@ -251,13 +269,13 @@ class ReadImages:
 
 
 def _by_column(
-    keys: Sequence[str], entries: Sequence[storage.FileEntry], label: str | None, split: str | None
+    keys: Sequence[str], entries: Sequence[storage.FileEntry], labels: Sequence[Value], split: str | None
 ) -> RefColumns:
-    """Returns references to images of one folder as columns, in a third of the time of single references."""
+    """Returns references to images of one split as columns, in a third of the time of single references."""
     places = [entry.path for entry in entries], [entry.version for entry in entries]
     return RefColumns.of_rows(
         list(keys),
-        [label] * len(keys),
+        list(labels),
         {},
         split=split,
         images=plain_files(*places),

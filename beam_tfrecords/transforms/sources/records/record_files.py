@@ -9,12 +9,12 @@ from typing import NamedTuple, TypeVar
 from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import HEADER_BYTES, RecordError
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import find_entries, folder_of_input, names_several
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS, printable
-from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.compressed import is_header, open_records
 from beam_tfrecords.transforms.sources.records.record_rows import scan_file
 

@@ -14,16 +14,16 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import SAME, Layout
 from beam_tfrecords.examples.parse import ParsedExample, check_features, parse_plain_example
+from beam_tfrecords.storage.members import check_expansion
+from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, scan_records
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RECORD, PixelRange, Range, SampleRef
-from beam_tfrecords.transforms.sources.archives.members import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.pixels.pixel_reader import PixelReader
-from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.compressed import open_records
 from beam_tfrecords.transforms.sources.records.file_names import FILE_NAMES, file_name
 from beam_tfrecords.transforms.sources.records.object_features import ObjectFeatures, read_objects
@@ -320,7 +320,7 @@ def scan_file(container: Container, *, offsets: Sequence[int] = ()) -> Iterator[
         stream, is_compressed = open_records(file)
         most = _MOST_BYTES if is_compressed else min(container.size, _MOST_BYTES)
         for record in scan_records(stream, most_bytes=most, offsets=offsets):
-            check_expansion(record.offset, container)
+            check_expansion(record.offset, container.size)
             yield record, is_compressed
             end = record.offset + (record.length if isinstance(record, Record) else 0)
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from beam_tfrecords import storage
+from beam_tfrecords.storage.reading import is_damage
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK
 from beam_tfrecords.transforms.sources.containers import Container
@@ -29,7 +30,6 @@ from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files, find_files_below
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.reading import is_damage
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.hf_features import parse_features
 from beam_tfrecords.transforms.sources.tables.hf_rows import ReadHfParquet

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.storage.reading import parsing
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
-from beam_tfrecords.transforms.sources.reading import parsing
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.hf_features import parse_features

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.storage.reading import unchanged
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef, object_mask
 from beam_tfrecords.transforms.service_faults import retry_faults
@@ -18,7 +19,6 @@ from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
-from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns

@@ -16,11 +16,15 @@ from typing import IO, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.refs.sample_refs import Range, ZipMember
-from beam_tfrecords.transforms.refs.zip_member import HEADER_BYTES, unpack_start
-from beam_tfrecords.transforms.sources.archives.members import Member, check_expansion
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
-from beam_tfrecords.transforms.sources.reading import reading
+from beam_tfrecords.storage.members import (
+    HEADER_BYTES,
+    Member,
+    Place,
+    check_expansion,
+    start_length,
+    unpack_start,
+)
+from beam_tfrecords.storage.reading import reading
 
 # End of directory, zip64 locator and end, and a directory entry (4.3.12 to 4.3.16).
 _END = struct.Struct("<4s4H2LH")
@@ -36,8 +40,6 @@ _METHODS = {9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "XZ", 
 _FAT, _UNIX, _MACOS = 0, 3, 19
 # Bytes of a member's content to read for recognizing an image.
 _SNIFFED_BYTES = 1 << 12
-# Bytes of its content that are read at most.
-_MOST_BYTES = 8 << 20
 
 Result = TypeVar("Result")
 
@@ -59,13 +61,18 @@ class _Entry:
 class ZipReader:
     """An open zip archive.
 
+    Args:
+      path: the archive.
+      size: its size in bytes.
+      version: its version.
+      file: the open archive.
+
     Raises:
       SampleError: the file has no valid directory.
     """
 
-    def __init__(self, container: Container, file: IO[bytes]) -> None:
-        self._container = container
-        self._file = file
+    def __init__(self, path: str, size: int, version: str, file: IO[bytes]) -> None:
+        self._path, self._length, self._version, self._file = path, size, version, file
         self._start, self._size, self._count, self._shift = self._read(self._find_directory)
 
     def members(self) -> Iterator[Member]:
@@ -79,7 +86,7 @@ class ZipReader:
             except SampleError as raised:
                 error = raised
             expanded += entry.size
-            check_expansion(expanded, self._container)
+            check_expansion(expanded, self._length)
             # Some programs for Windows write backslashes, which the format forbids.
             entry = dataclasses.replace(entry, name=entry.name.replace("\\", "/"))
             if not entry.name.endswith("/") and not stat.S_ISDIR(entry.mode):
@@ -92,49 +99,38 @@ class ZipReader:
 
     def _member(self, entry: _Entry, *, end: int) -> Member:
         most = HEADER_BYTES + 2 * _MOST_FIELD_BYTES + entry.stored
-        place = ZipMember(
-            self._container.uri,
+        place = Place(
+            self._path,
+            self._version,
             entry.offset,
             min(end - entry.offset, most),
-            "",
-            self._container.version,
+            entry.size,
             stored=entry.stored,
-            size=entry.size,
             crc=entry.crc,
             is_deflated=entry.method == _DEFLATED,
         )
-
-        def locate(_: StagingFiles, name: str) -> Range:
-            return dataclasses.replace(place, name=name)
-
         is_file = stat.S_IFMT(entry.mode) in (0, stat.S_IFREG)
         return Member(
             entry.name,
             entry.size,
             entry.offset,
-            locate=locate,
+            locate=lambda: place,
             chunks=functools.partial(self._first_bytes, place),
             # In an object store, peeking would cost a request per member.
-            can_peek=not storage.has_scheme(place.uri),
-            kind=None if is_file else "link" if stat.S_ISLNK(entry.mode) else "special",
+            can_peek=not storage.has_scheme(self._path),
+            kind="" if is_file else "link" if stat.S_ISLNK(entry.mode) else "special",
             failure=_failure(entry),
         )
 
-    def _first_bytes(self, place: ZipMember) -> Iterator[bytes]:
-        data = self._read_start(place, _SNIFFED_BYTES)
+    def _first_bytes(self, place: Place) -> Iterator[bytes]:
+        length = start_length(place, _SNIFFED_BYTES)
+        data = self._read(lambda: storage.read_range(place.file, place.offset, length, version=place.version))
         yield unpack_start(data, place, _SNIFFED_BYTES)
-        if len(data) < place.length:
-            data = self._read_start(place, _MOST_BYTES)
-        yield unpack_start(data, place, _MOST_BYTES)[_SNIFFED_BYTES:]
-
-    def _read_start(self, place: ZipMember, size: int) -> bytes:
-        length = min(place.length, HEADER_BYTES + 2 * _MOST_FIELD_BYTES + size)
-        return self._read(lambda: storage.read_range(place.uri, place.offset, length, version=place.version))
 
     def _find_directory(self) -> tuple[int, int, int, int]:
         """Returns the directory's start, size and number of entries, and the number of bytes before the archive."""
-        length = min(self._container.size, _END.size + _MOST_FIELD_BYTES)
-        self._file.seek(self._container.size - length)
+        length = min(self._length, _END.size + _MOST_FIELD_BYTES)
+        self._file.seek(self._length - length)
         tail = self._file.read(length)
         at, found = tail.rfind(b"PK\x05\x06"), -1
         while at >= 0 and at + _END.size <= len(tail):
@@ -147,7 +143,7 @@ class ZipReader:
         _, disk, first_disk, _, count, size, offset, _ = _END.unpack_from(tail, found)
         if (disk or first_disk) and (disk, first_disk) != (_MOST_16, _MOST_16):
             raise _corrupt("it is one part of several; join them first: zip -s 0 first.zip --out whole.zip")
-        end, (count, size, offset) = self._find_end64(self._container.size - length + found, (count, size, offset))
+        end, (count, size, offset) = self._find_end64(self._length - length + found, (count, size, offset))
         start = end - size
         if start < offset:
             raise _truncated(f"its directory does not fit: {size:,} bytes at byte {offset:,}")
@@ -211,12 +207,18 @@ class ZipReader:
 
 
 @contextlib.contextmanager
-def open_zip(container: Container) -> Iterator[ZipReader]:
-    """Opens an archive and finds its directory; see `archive.OpenArchive`."""
+def open_zip(path: str, *, size: int, version: str = "") -> Iterator[ZipReader]:
+    """Opens an archive and finds its directory.
+
+    Raises:
+      SampleError: the archive cannot be read, or is not a zip archive.
+      ChangedError: the archive is no longer this version.
+      OSError: a service fault.
+    """
     with reading():
-        file = storage.open_read(container.uri, version=container.version)
+        file = storage.open_read(path, version=version)
     with file:
-        yield ZipReader(container, file)
+        yield ZipReader(path, size, version, file)
 
 
 def _failure(entry: _Entry) -> tuple[str, str] | None:

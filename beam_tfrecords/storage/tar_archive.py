@@ -11,14 +11,12 @@ import re
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
-from typing import IO, Any, TypeVar, cast
+from typing import IO, Any, TypeAlias, TypeVar, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage, describe_exception
-from beam_tfrecords.transforms.refs.sample_refs import Range
-from beam_tfrecords.transforms.sources.archives.members import Member, check_expansion
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
-from beam_tfrecords.transforms.sources.reading import reject
+from beam_tfrecords.storage.members import FREE_BYTES, Member, Place, check_expansion
+from beam_tfrecords.storage.reading import reject
 
 _MOST_MAGIC_BYTES = 10
 # Most zeros after the last member: an end marker of two blocks, and the padding of a record of 20 blocks. A file that
@@ -27,7 +25,10 @@ _MOST_PADDING = (2 + 20) * 512
 # Limit for all headers of a member, with its long name and sparse map, which tarfile keeps in memory.
 _MOST_HEADER_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 18
+_OPTIONS: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
+# Starts a file; returns its path, and the function that appends bytes to it.
+StartCopy: TypeAlias = Callable[[], tuple[str, Callable[[bytes], Any]]]
 Result = TypeVar("Result")
 
 
@@ -47,29 +48,39 @@ _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
 
 
 class TarReader:
-    """An open tar archive.
+    """An open tar archive, plain or decompressed from front to back.
+
+    Args:
+      path: file with the plain bytes.
+      size: size of the archive in bytes.
+      version: version of this file.
+      stream: the plain bytes.
+      is_copied: whether the bytes are copied to the file while they are read.
 
     Raises:
       SampleError: the first header is damaged.
     """
 
-    def __init__(self, container: Container, stream: IO[bytes], *, is_compressed: bool) -> None:
-        self._container = container
+    def __init__(self, path: str, size: int, version: str, stream: IO[bytes], *, is_copied: bool = False) -> None:
+        self._path, self._size, self._version, self._is_copied = path, size, version, is_copied
         self._stream = _Metered(stream)
-        self._is_compressed = is_compressed
-        self._staged_bytes = 0
-        options: dict[str, Any] = {"tarinfo": _TarHeader, "encoding": "utf-8", "errors": "surrogateescape"}
-        self._tar = self._read(0, lambda: tarfile.TarFile(fileobj=cast(IO[bytes], self._stream), **options))
+        self._tar = self._read(
+            0, lambda: tarfile.TarFile(fileobj=cast(IO[bytes], self._stream), tarinfo=_TarHeader, **_OPTIONS)
+        )
 
     def members(self) -> Iterator[Member]:
         """See `Archive.members`."""
+        of_holes = 0
         while (member := self._next()) is not None:
             self._tar.members = []  # type: ignore[attr-defined]  # Otherwise tarfile keeps all headers.
             if member.size < 0 or self._tar.offset < member.offset_data:
                 raise _corrupt("a member of negative size", member.offset)
             if member.sparse is not None:
                 _check_holes(member, stored=self._tar.offset - member.offset_data)
-            check_expansion(self._tar.offset, self._container)
+                # A file that is too large on its own is rejected without being read.
+                of_holes += member.size if member.size <= FREE_BYTES else 0
+                check_expansion(of_holes, self._size)
+            check_expansion(self._tar.offset, self._size)
             if not member.isdir():
                 yield self._member(member)
         # Reading to the end also verifies the checksums of a compressed archive.
@@ -77,7 +88,7 @@ class TarReader:
         while rest := self._read(start, lambda: self._stream.read(_CHUNK_BYTES)):
             if rest.strip(b"\0"):
                 raise _corrupt("there are bytes after the end-of-archive marker, such as a second archive", start)
-            check_expansion(self._stream.tell(), self._container)
+            check_expansion(self._stream.tell(), self._size)
             if self._stream.tell() - start > _MOST_PADDING:
                 raise _corrupt("after its last member there are more zeros than a tar archive ends with", start)
 
@@ -89,28 +100,20 @@ class TarReader:
             member.offset_data,
             locate=functools.partial(self._locate, member),
             chunks=functools.partial(self._chunks, member),
-            # Reading a compressed member consumes the stream.
-            can_peek=not self._is_staged(member),
-            kind="link" if is_link else None if member.isreg() else "special",
+            can_peek=not self._is_copied,
+            kind="link" if is_link else "" if member.isreg() else "special",
         )
 
-    def _is_staged(self, member: tarfile.TarInfo) -> bool:
-        return self._is_compressed or member.issparse()
-
-    def _locate(self, member: tarfile.TarInfo, staging: StagingFiles, name: str) -> Range:
-        """Locates the bytes of the current member: in the archive, or in a staging file if compressed or sparse.
-
-        Raises:
-          SampleError: the archive ends within the member, cannot be read, or expands too much.
-        """
-        if self._is_staged(member):
-            place = staging.add(self._chunks(member), size=member.size, name=name)
-            self._staged_bytes += member.size if place.uri else 0
-            check_expansion(self._staged_bytes, self._container)
-            return place
-        if member.offset_data + member.size > self._container.size:
-            raise _truncated(self._container)
-        return Range(self._container.uri, member.offset_data, member.size, name, self._container.version)
+    def _locate(self, member: tarfile.TarInfo) -> Place:
+        """See `Member.locate`."""
+        is_sparse = member.issparse()
+        end = self._tar.offset if is_sparse else member.offset_data + member.size
+        if self._is_copied:
+            self._read(member.offset_data, lambda: self._stream.seek(end))
+        elif end > self._size:
+            raise _truncated(self._size)
+        start = member.offset if is_sparse else member.offset_data
+        return Place(self._path, self._version, start, end - start, member.size, is_sparse=is_sparse)
 
     def _next(self) -> tarfile.TarInfo | None:
         self._stream.left = _MOST_HEADER_BYTES
@@ -125,26 +128,83 @@ class TarReader:
             yield chunk
 
     def _read(self, at: int, action: Callable[[], Result]) -> Result:
-        return _read(self._container, at, action)
+        return _read(self._size, at, action)
 
 
 @contextlib.contextmanager
-def open_tar(container: Container) -> Iterator[TarReader]:
+def open_tar(path: str, *, size: int, version: str = "", copy: StartCopy | None = None) -> Iterator[TarReader]:
     """Opens an archive, detects compression by its first bytes, and reads its first header.
+
+    Args:
+      path: the archive.
+      size: its size in bytes.
+      version: its version.
+      copy: starts the file that receives the plain bytes of a compressed archive while its members are read. Without a
+        copy, members of a compressed archive have no place.
 
     Raises:
       SampleError: the archive cannot be read, or is not a tar archive.
-      ChangedError: the archive is no longer the listed version.
+      ChangedError: the archive is no longer this version.
       OSError: a service fault.
     """
     with contextlib.ExitStack() as stack:
-        opened = _read(container, 0, lambda: storage.open_read(container.uri, version=container.version))
-        file = stack.enter_context(opened)
-        magic = _read(container, 0, lambda: file.read(_MOST_MAGIC_BYTES))
+        file = stack.enter_context(_read(size, 0, lambda: storage.open_read(path, version=version)))
+        magic = _read(size, 0, lambda: file.read(_MOST_MAGIC_BYTES))
         file.seek(0)
         decompress = next((opener for pattern, opener in _DECOMPRESSORS.items() if re.match(pattern, magic)), None)
-        stream = stack.enter_context(decompress(file)) if decompress else file
-        yield TarReader(container, stream, is_compressed=decompress is not None)
+        if decompress is None:
+            yield TarReader(path, size, version, file)
+            return
+        target, write = copy() if copy else ("", _write_nothing)
+        stream = _Copied(stack.enter_context(decompress(file)), write)
+        yield TarReader(target, size, "", cast(IO[bytes], stream), is_copied=True)
+
+
+def open_sparse(place: Place) -> IO[bytes]:
+    """Opens a member with holes.
+
+    Raises:
+      OSError: the archive cannot be read, or is no longer this version.
+      SampleError: the archive is damaged.
+    """
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(storage.open_read(place.file, version=place.version))
+        file.seek(place.offset)
+        tar = _read(place.length, place.offset, lambda: tarfile.TarFile(fileobj=file, tarinfo=_TarHeader, **_OPTIONS))
+        member = _read(place.length, place.offset, tar.next)
+        content = tar.extractfile(member) if member is not None else None
+        if content is None:
+            raise _corrupt("a sparse member whose header has changed", place.offset)
+        stack.pop_all()
+    return content
+
+
+def _write_nothing(data: bytes) -> None:
+    pass
+
+
+class _Copied:
+    """A stream that can only be read forward, with a function that receives all of its bytes."""
+
+    def __init__(self, stream: IO[bytes], write: Callable[[bytes], Any]) -> None:
+        self._stream, self._write = stream, write
+        self._position = 0
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, position: int) -> int:
+        assert position >= self._position
+        while self._position < position:
+            if not self.read(min(position - self._position, _CHUNK_BYTES)):
+                raise EOFError
+        return position
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        self._position += len(data)
+        self._write(data)
+        return data
 
 
 class _TarHeader(tarfile.TarInfo):
@@ -204,27 +264,28 @@ def _check_holes(member: tarfile.TarInfo, *, stored: int) -> None:
         raise _corrupt("a sparse member with fewer bytes than its pieces have", member.offset)
 
 
-def _read(container: Container, at: int, action: Callable[[], Result]) -> Result:
+def _read(size: int, at: int, action: Callable[[], Result]) -> Result:
     """Runs a read action, and turns exceptions of tarfile and decompressors into `SampleError`.
 
     Args:
+      size: size of the archive in bytes.
       at: byte offset of the read in the uncompressed archive.
     """
     try:
         return action()
     except Exception as error:  # Damage makes tarfile raise ValueError, IndexError, RecursionError and others.
-        reject(error, functools.partial(_describe, container, at))
+        reject(error, functools.partial(_describe, size, at))
         raise
 
 
-def _describe(container: Container, at: int, error: Exception) -> SampleError:
+def _describe(size: int, at: int, error: Exception) -> SampleError:
     if isinstance(error, EOFError) or "end of data" in str(error):
-        return _truncated(container)
+        return _truncated(size)
     return _corrupt(describe_exception(error), at)
 
 
-def _truncated(container: Container) -> SampleError:
-    detail = f"the archive ends at byte {container.size:,}, before its end-of-archive marker"
+def _truncated(size: int) -> SampleError:
+    detail = f"the archive ends at byte {size:,}, before its end-of-archive marker"
     return SampleError(Stage.LIST, FailureReason.TRUNCATED, detail)
 
 

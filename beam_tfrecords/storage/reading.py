@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.storage.members import MemberError
 
 # Exceptions of decompressors and parsers; gzip and bzip2 raise OSError without an errno.
 _RAISED: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, zipfile.BadZipFile, struct.error)
@@ -53,6 +54,8 @@ def reject(error: Exception, describe: Callable[[Exception], SampleError]) -> No
     Args:
       error: exception that the reader raised.
     """
+    if isinstance(error, MemberError):
+        raise SampleError(Stage.LIST, error.reason, error.detail) from error
     if is_damage(error):
         raise describe(error) from error
     if isinstance(error, storage.ChangedError) or not isinstance(error, OSError):

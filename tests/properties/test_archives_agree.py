@@ -1,0 +1,105 @@
+"""A folder inside an archive means what the extracted folder means: the same records, failures, notes and refusals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_tfrecords import BuildError, RequestError, build
+from tests.archive_files import pack_folder
+from tests.published import read_published
+from tests.writers import MEANING, WRITERS, save
+
+ARCHIVES = ("in.zip", "in.tar", "in.tar.gz")
+# Formats of files and folders; a WebDataset is an archive itself, and others hold their pictures.
+FORMATS = (
+    "class_folders", "split_folders", "csv_table", "jsonl_table", "parquet_table", "metadata_folder", "list_file",
+    "coco", "yolo", "voc", "xml_beside_images", "labelme", "createml", "csv_boxes", "parquet_images", "tfrecord", "npz",
+)  # fmt: skip
+
+
+def nothing(folder: Path) -> None:
+    pass
+
+
+def remove_an_image(folder: Path) -> None:
+    for image in folder.rglob("a1.png"):
+        image.unlink()
+
+
+def break_an_image(folder: Path) -> None:
+    for image in folder.rglob("a2.png"):
+        image.write_bytes(b"no picture")
+
+
+def cut_a_document(folder: Path) -> None:
+    documents = [one for one in sorted(folder.rglob("*")) if one.suffix in (".json", ".xml", ".csv", ".txt", ".jsonl")]
+    for document in documents[:1]:
+        document.write_bytes(document.read_bytes()[:-40])
+
+
+def add_other_files(folder: Path) -> None:
+    save(folder / "README.md", "x")
+    save(folder / ".hidden/a9.png", "x")
+    save(folder / "notes/more.txt", "x")
+
+
+def outcome(settings: dict[str, Any], output: Path, shown: Callable[[str], str]) -> dict[str, Any]:
+    """Returns what a build gives, without the names of its input."""
+    try:
+        dataset = build(output=str(output), quiet=True, name="set", max_failures=1, image_encoding="png", **settings)
+    except RequestError as error:
+        offers = [shown(str(one)) for one in error.suggestions]
+        return {"refused": error.code, "says": shown(error.message), "offers": offers}
+    except BuildError as error:
+        return {"fails": shown(str(error))}
+    published = read_published(dataset.path)
+    return {
+        "records": [published.describe(record) for record in published.records],
+        "shards": published.shards,
+        "failures": {key: shown(text) for key, text in published.failures.items()},
+        "skipped": published.manifest["skipped"],
+        # The folders of an archive are those of its members.
+        "notes": [shown(note) for note in published.manifest["notes"] if "no image in the folder" not in note],
+    }
+
+
+@pytest.mark.parametrize("change", [nothing, remove_an_image, break_an_image, cut_a_document, add_other_files])
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_archive_gives_what_its_folder_gives(name, change, tmp_path):
+    writer = WRITERS[name]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    settings = writer.write(folder, writer.fit(MEANING))
+    root = folder
+    if (folder / "in").exists():
+        root = folder / "in"
+    change(root)
+    expected = outcome(settings, tmp_path / "out", lambda text: _without(text, f"{root}/", str(root), "in/"))
+    for archive in ARCHIVES:
+        path = tmp_path / archive
+        pack_folder(root, path)
+        moved = {key: _moved(value, str(root), str(path)) for key, value in settings.items()}
+        names = (f"{path}#/", f"{path}#", str(path), f"{archive}#/", f"{archive}#", archive)
+        found = outcome(moved, tmp_path / f"out_{archive}", lambda text, names=names: _without(text, *names))
+        assert found == expected, archive
+
+
+def _without(text: str, *names: str) -> str:
+    """Returns a text that names the folder or the archive only as `in`."""
+    for name in names:
+        text = re.sub(rf"(?<!\w){re.escape(name)}", "" if name.endswith(("/", "#")) else "in", text)
+    return text
+
+
+def _moved(value: Any, root: str, archive: str) -> Any:
+    """Returns a setting with paths into an archive instead of a folder."""
+    if isinstance(value, list):
+        return [_moved(one, root, archive) for one in value]
+    if not isinstance(value, str):
+        return value
+    return archive if value == root else re.sub(f"{re.escape(root)}(?=/|$)", f"{archive}#", value)
