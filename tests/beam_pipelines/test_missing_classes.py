@@ -80,3 +80,16 @@ def test_a_class_of_the_request_without_samples_is_not_missing(tmp_path, convert
 def test_shares_near_to_the_fractions_are_not_said(tmp_path, convert, pictures):
     lines, _ = found(tmp_path, convert, pictures, "--splits=train=5/6,validation=1/6", "--stratify")
     assert lines == []
+
+
+@pytest.mark.report
+def test_the_banner_of_the_report_names_conflicting_labels_and_a_version_its_time(tmp_path, convert, photos):
+    for label in ("cat", "dog"):
+        (tmp_path / "in" / label).mkdir(parents=True)
+        shutil.copy(photos / "cat/cat_01.jpg", tmp_path / "in" / label / "1.jpg")
+    ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--image_size=16", "--versioned")
+    assert ran.code == 0, ran.err
+    version = (tmp_path / "out/LATEST").read_text().strip()
+    header, _, _ = (tmp_path / "out" / version / "report.html").read_text().partition("</header>")
+    assert "groups of equal images with different labels: 1" in header
+    assert f"2 records in 1 shard, built {version[:4]}-{version[4:6]}-{version[6:8]} " in header

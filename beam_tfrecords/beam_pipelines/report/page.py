@@ -21,7 +21,7 @@ from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan,
 from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, ShownRecordReader, thumbnail_side
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.output.files import CHANGES, DUPLICATES, FAILURES, REPORT
+from beam_tfrecords.output.files import CHANGES, DUPLICATES, FAILURES, REPORT, VERSION_NAME
 from beam_tfrecords.output.manifest import FAILURE_CHECK, GROUP_CHECK
 from beam_tfrecords.output.published import read_changes
 from beam_tfrecords.output.published_paths import PublishedPaths
@@ -107,6 +107,8 @@ def render_report(
         manifest=manifest,
         figures=_figures(dataset, sections=sections),
         missing=describe_missing(manifest),
+        shards=dataset.num_shards,
+        built=_describe_time(dataset),
         notes=[
             *map(show_flags, describe_ledger(map(Entry.from_json, manifest.get("ledger", [])))),
             *(show_flags(note) for note in manifest.get("notes", [])),
@@ -164,6 +166,15 @@ def _figures(dataset: Dataset, *, sections: Collection[str]) -> list[tuple[str, 
     if filtered := manifest.get("filtered"):
         found.insert(5, ("filtered", f"{filtered:,}", "settings"))
     return [(name, value, section if section in sections else None) for name, value, section in found]
+
+
+def _describe_time(dataset: Dataset) -> str:
+    """Returns when a version was started, which its name says; "" for a dataset without versions."""
+    name = storage.basename(dataset.path)
+    if not VERSION_NAME.fullmatch(name):
+        return ""
+    day, time = name[:8], name[9:13]
+    return f"{day[:4]}-{day[4:6]}-{day[6:]} {time[:2]}:{time[2:]} UTC"
 
 
 def _gallery(samples: Sequence[ShownRecord]) -> dict[str | None, dict[str, list[ShownRecord]]]:

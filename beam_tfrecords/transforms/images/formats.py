@@ -109,7 +109,7 @@ def sniff(data: bytes) -> str:
             raise _not_an_image(kind)
     if not data.strip(b"\0"):
         raise decode_error(FailureReason.NOT_AN_IMAGE, "every byte is zero")
-    raise decode_error(FailureReason.NOT_AN_IMAGE, f"unknown image format; the first bytes are {data[:8]!r}")
+    raise decode_error(FailureReason.NOT_AN_IMAGE, f"unknown image format; the first bytes are {repr(data[:8])[1:]}")
 
 
 def may_be_an_image(start: bytes) -> bool:
