@@ -7,7 +7,7 @@ DEMO_OUT := out/demo
 # Nothing of the caller's Python environment may leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint typecheck unit unit-tensorflow test-integration test-nightly test-versions dist image docs bench screenshot deploy-files clean
+.PHONY: demo generated test lint typecheck unit unit-tensorflow test-integration test-nightly test-versions dist image docs bench screenshot deploy-files clean
 
 demo: $(VENV)/.program
 	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
@@ -70,6 +70,10 @@ define install
 	@$(@D)/bin/python -m compileall -q -j 0 beam_tfrecords > /dev/null || true
 	touch $@
 endef
+
+# Tables of pages, types of settings, the notebook, outcomes of cases, and messages of refusals; takes ten minutes.
+generated: $(VENV)/.installed
+	$(BIN)/python -m tests.generated
 
 # The gate against real servers, a cluster and a browser, all from package registries; needs Java, Maven and Go, or root
 # on Debian to install them.

@@ -186,7 +186,8 @@ setup(
         "medical": MEDICAL,
         "pandas": PANDAS,
         "docs": DOCS,
-        "all": [*TENSORFLOW, *GCP, *AWS],
+        # All that installs side by side, except PyTorch, which has 5.5 GB, and HEIF.
+        "all": [*TENSORFLOW, *GRAIN, *GCP, *AWS, *MEDICAL, *PANDAS],
         "test": TEST,
         "integration": [*TEST, *INTEGRATION],
         "nightly": [*TEST, *NIGHTLY],

@@ -224,6 +224,11 @@ class Feature:
     class_names: tuple[str, ...] = ()
     moves: str = ""
 
+    def __repr__(self) -> str:
+        given = (f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self))
+        defaults = {f"{one.name}={one.default!r}" for one in dataclasses.fields(self)}
+        return f"Feature({', '.join(one for one in given if one not in defaults)})"
+
     @property
     def column(self) -> str | None:
         """The table column that the feature contains, or None."""

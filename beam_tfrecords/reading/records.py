@@ -7,6 +7,7 @@ import bisect
 import dataclasses
 import functools
 import hashlib
+import html
 import importlib
 import io
 import itertools
@@ -118,6 +119,14 @@ class Records(Sequence[Any]):
     def __repr__(self) -> str:
         splits = ", ".join(dict.fromkeys(shard.split for shard in self._shards))
         return escape(f"<{len(self):,} records of {splits} in {self._path}>")
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(feature.name)}</td><td>{html.escape(feature.shown_type)}</td></tr>"
+            for feature in self.layout.features
+        )
+        caption = html.escape(repr(self).strip("<>"))
+        return f"<table><caption>{caption}</caption><tr><th>feature</th><th>type</th></tr>{rows}</table>"
 
     @property
     def path(self) -> str:

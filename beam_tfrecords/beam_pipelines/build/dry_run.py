@@ -86,7 +86,7 @@ class Plan:
     estimates: Mapping[str, SplitEstimate]
     class_names: tuple[str, ...]
     class_counts: Mapping[str, Mapping[str, int]]
-    layout: Mapping[str, Any]
+    layout: Mapping[str, object]
     failures: Mapping[str, int]
     skipped: Mapping[str, int]
     ledger: Sequence[Entry]
