@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import beam_tfrecords
@@ -50,6 +51,9 @@ def fails(sample):
 def left_half(sample):
     height, width, _ = sample.image.shape
     return sample.crop((0, 0, width // 2, height))
+
+def first_object(sample):
+    return sample.replace(objects=sample.objects.take([0])) if len(sample.objects) else sample
 
 def only_image(sample):
     return sample.replace(image=sample.image[:5, :7])
@@ -409,6 +413,18 @@ def test_a_dataset_of_ours_is_an_input(animals, coco, steps, tmp_path, build):
         is_changed = int(record["filename"][:-4]) % 3 == 2
         old = before[record["filename"]]
         assert np.array_equal(record["image"], 255 - old if is_changed else old)
+
+
+def test_the_index_counts_the_objects_that_a_function_leaves_of_a_dataset(coco, steps, tmp_path, build):
+    first = build(tmp_path / "first", f"--input={coco}", "--layout=detection")
+    words = [f"--input={first}", "--layout=detection", "--image_encoding=keep", "--map=my_steps:first_object"]
+    out = build(tmp_path / "out", *words)
+    found = [
+        len(record["image/object/class/label"]) for record in beam_tfrecords.open_dataset(str(out)).records("train")
+    ]
+    counted = pq.read_table(out / "index", columns=["objects"])["objects"].to_pylist()
+    assert max(found) == 1
+    assert counted == found
 
 
 def test_a_dry_run_does_not_say_that_labels_are_no_classes(animals, steps, tmp_path, convert):

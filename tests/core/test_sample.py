@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import Sample
-from beam_tfrecords.transforms.mapping.later import Later
+from beam_tfrecords.transforms.mapping.image_file import Later
 from beam_tfrecords.transforms.mapping.sample import SampleChanges, SampleParts
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 

@@ -23,8 +23,7 @@ from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.habits import explain_name
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
-from beam_tfrecords.transforms.blocks.guard import failure_of
-from beam_tfrecords.transforms.blocks.write_samples import describe_failure
+from beam_tfrecords.transforms.blocks.guard import describe_failure, failure_of
 from beam_tfrecords.transforms.class_list import ClassList, fit_classes, parse_class_words
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.listing.listing import read_chunk, write_chunk_names

@@ -1,30 +1,50 @@
-"""Converts the references of one block to parts, or reads the result of a finished block from its checkpoint."""
+"""Converts the references of one block to parts, or reads the result of a finished block from its checkpoint.
+
+No other step handles image bytes.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import enum
 import functools
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator
+import logging
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 from beam_tfrecords import storage
+from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
+from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, PreparedSample
+from beam_tfrecords.transforms.blocks.fetching import Fetched, fetch, read_images
 from beam_tfrecords.transforms.blocks.files_seen import FilesSeen, look_again
-from beam_tfrecords.transforms.blocks.prepare_samples import prepare_samples
+from beam_tfrecords.transforms.blocks.guard import Convert, describe_failure, failure_of, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
 from beam_tfrecords.transforms.blocks.reuse import BlockReuse
 from beam_tfrecords.transforms.blocks.rows import join_rows, read_block
-from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
-from beam_tfrecords.transforms.blocks.write_samples import Left, SampleWriter
 from beam_tfrecords.transforms.libraries import check_libraries
+from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartWriter
 from beam_tfrecords.transforms.processes.memory_left import check_memory_left
 from beam_tfrecords.transforms.processes.worker import is_second_attempt
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import BlockKey
-from beam_tfrecords.transforms.stats import Key, Stats
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, long_bytes
+from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef, is_mask
+from beam_tfrecords.transforms.stats import Change, Key, Stats, count_records
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.counts import add_block, add_converted
+
+# Limits of a batch that is held before writing: samples, and bytes of their converted images and long values. Writing
+# photos one by one took 5% of the time of a build.
+_MOST, _MOST_BYTES = 256, 1 << 20
+_ROW = PreparedSample()
+# These failures are also logged by the worker whose child process ended.
+_PROCESS_ENDED = (FailureReason.DECODER_CRASH, FailureReason.DECODE_TIMEOUT)
+_log = logging.getLogger(__name__)
 
 
 def convert_block(
@@ -126,41 +146,39 @@ def _write_block(
       counts: counts of its references so far; receives all others.
       number: number of the block in its split.
       stem: start of the names of its files.
-      is_first: whether this is the first attempt at the block.
+      is_first: as in `guarded`.
     """
     folder = BuildFolder(plan.folder)
     seen, clock = FilesSeen(hashes_files=plan.hashes_files), Stopwatch()
     reuse = BlockReuse(plan.reuse, plan.convert, (split, number)) if plan.reuse else None
-    with PartWriter(
-        folder=folder.parts,
-        stem=stem,
-        split=split,
-        block=number,
-        policy=plan.policies[split],
-        compression=plan.compression,
-        most_index_bytes=plan.most_index_bytes,
-    ) as writer:
-        samples = SampleWriter(
-            plan.convert,
-            writer,
-            counts,
-            memory=plan.max_image_memory,
+
+    def needs_images(refs: RefColumns) -> list[bool]:
+        # The user's function always needs the images, since its result is unknown before it runs.
+        if reuse is None or plan.map or not plan.reads_images:
+            return [plan.reads_images] * len(refs)
+        return list(map(reuse.needs_image, refs))
+
+    guard = functools.partial(guarded, seconds=plan.image_timeout, memory=plan.max_image_memory, is_first=is_first)
+    with (
+        PartWriter(
+            folder=folder.parts,
+            stem=stem,
             split=split,
-            run_id=plan.run_id,
-            where=plan.where,
-        )
-        prepared = prepare_samples(batches, plan, reuse=reuse, seen=seen, clock=clock, is_first=is_first, counts=counts)
-        for batch in prepared:
-            clock.lap("convert")
-            made = samples.write(batch.refs, batch.outcomes, batch.source_bytes)
-            add_converted(plan.folder, len(batch.refs))
-            if reuse:
-                for key, written, change in zip(batch.refs.keys, made, batch.changes, strict=True):
-                    if not isinstance(written, Left):
-                        reuse.count(key, written, change)
-            # Frees the images before the next ones are read.
-            del batch
-            clock.lap("write")
+            block=number,
+            policy=plan.policies[split],
+            compression=plan.compression,
+            most_index_bytes=plan.most_index_bytes,
+        ) as writer,
+        guard(plan.convert.prepare) as prepare,
+        guard(plan.map.apply, what="the function of `map`") if plan.map else contextlib.nullcontext() as apply,
+    ):
+        samples = _SampleWriter(plan, split, writer, counts, clock, reuse, prepare, apply)
+        for refs, fetched in fetch(
+            map(seen.look_up, batches), needs_images=needs_images, max_file_size=plan.max_file_size
+        ):
+            clock.lap("read")
+            samples.add(seen.hash_bytes(refs, fetched), fetched)
+        samples.flush()
         parts = tuple(writer.close())
         clock.lap("write")
     failures, failures_bytes = _write_lines(folder.block_list("failures", stem), "".join(samples.failures) or None)
@@ -188,3 +206,210 @@ def _write_lines(path: str, lines: str | None) -> tuple[str | None, int]:
     data = lines.encode()
     storage.write_bytes(path, data)
     return path, len(data)
+
+
+class Stopwatch:
+    """Adds up the time spent in each step of a loop."""
+
+    def __init__(self) -> None:
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._last = time.perf_counter()
+
+    def lap(self, step: str) -> None:
+        """Adds the time since the previous call to a step."""
+        now = time.perf_counter()
+        self._seconds[step] += now - self._last
+        self._last = now
+
+    @property
+    def msec(self) -> dict[str, int]:
+        """Step -> milliseconds spent in it."""
+        return {step: round(1000 * seconds) for step, seconds in self._seconds.items()}
+
+
+class _Left(enum.Enum):
+    """Marks a sample that the request leaves out, so that it is not written."""
+
+    FILTERED = enum.auto()
+
+
+class _Converted(NamedTuple):
+    """A sample before it is written.
+
+    Attributes:
+      made: the prepared sample, or why it is rejected.
+      change: as in `BlockReuse.count`.
+      source_bytes: bytes of its image files.
+    """
+
+    made: PreparedSample | SampleError
+    change: Change | None
+    source_bytes: int
+
+
+@dataclasses.dataclass
+class _SampleWriter:
+    """Converts the samples of a block in order, holds them until a batch is complete, and writes the batch.
+
+    Attributes:
+      writer: receives the records.
+      counts: receives the counts of the samples.
+      reuse: finds records of the previous dataset; None without one.
+      prepare: converts the images of a sample.
+      apply: applies the user's function; None without one.
+      failures: failures of the rejected samples, a JSON object per line.
+      run_id: this run if it rejected samples that the next run retries; else "".
+    """
+
+    plan: BlockPlan
+    split: str
+    writer: PartWriter
+    counts: Counter[Key]
+    clock: Stopwatch
+    reuse: BlockReuse | None
+    prepare: Convert[PreparedSample | SampleError]
+    apply: Convert[Any] | None
+    failures: list[str] = dataclasses.field(default_factory=list)
+    run_id: str = ""
+
+    def __post_init__(self) -> None:
+        self._refs: list[RefColumns] = []
+        # References that the user's function returned; each may have other columns.
+        self._mapped: list[SampleRef] = []
+        self._converted: list[_Converted] = []
+        self._size = 0
+
+    def add(self, refs: RefColumns, fetched: deque[Fetched]) -> None:
+        """Converts samples with their images, and writes the batches that are complete."""
+        if not (self.reuse or self.apply or any(fetched)):
+            self.flush()
+            self._write(refs, [_Converted(_ROW, None, size) for size in refs.each("size")])
+            self.clock.lap("write")
+            return
+        start = 0
+        for index, ref in enumerate(refs):
+            # Frees the images before the next ones are read.
+            self._convert(ref, fetched.popleft())
+            if self._size > _MOST_BYTES or len(self._converted) == _MOST:
+                self._hold(refs.slice(start, index + 1))
+                start = index + 1
+                self.flush()
+        if start < len(refs):
+            self._hold(refs.slice(start, len(refs)))
+        self.clock.lap("convert")
+
+    def flush(self) -> None:
+        """Writes the samples that are held."""
+        self.clock.lap("convert")
+        converted, refs, mapped = self._converted, self._refs, self._mapped
+        self._converted, self._refs, self._mapped, self._size = [], [], [], 0
+        for held in RefColumns.of(mapped) if self.apply else join_alike(refs):
+            self._write(held, converted[: len(held)])
+            converted = converted[len(held) :]
+        self.clock.lap("write")
+
+    def _hold(self, refs: RefColumns) -> None:
+        if self.apply is None:
+            self._refs.append(refs)
+
+    def _convert(self, ref: SampleRef, read: Fetched) -> None:
+        of_images = [] if isinstance(read, SampleError) else [len(read[name]) for name in read if not is_mask(name)]
+        source_bytes = sum(of_images) or ref.size
+        if self.plan.map is not None:
+            mapped = self._map(self.plan.map, ref, read)
+            if mapped is None:
+                self.counts["filtered", ref.split or ""] += 1
+                return
+            ref, read = mapped
+            self._mapped.append(ref)
+        made, change = self._take_or_prepare(ref, read)
+        self._converted.append(_Converted(made, change, source_bytes))
+        self._size += long_bytes(ref) + (made.size if isinstance(made, PreparedSample) else 0)
+
+    def _map(self, map_sample: MapSample, ref: SampleRef, images: Fetched) -> tuple[SampleRef, Fetched] | None:
+        """Applies the user's function; returns the new sample and its images, or None if the sample is left out."""
+        assert self.apply is not None
+        made = images if isinstance(images, SampleError) else self.apply(ref, images)
+        if isinstance(made, SampleError):
+            return map_sample.keep_columns(ref), made
+        return cast("tuple[SampleRef, Fetched] | None", made)
+
+    def _take_or_prepare(self, ref: SampleRef, images: Fetched) -> tuple[PreparedSample | SampleError, Change | None]:
+        """Returns the sample from the previous dataset or converted, and its change if it was reused."""
+        if isinstance(images, SampleError):
+            return images, None
+        try:
+            taken = self.reuse.take(ref, images) if self.reuse else None
+        except SampleError as error:
+            return error, None
+        if taken is not None:
+            return taken
+        if not images and ref.locator and self.plan.reads_images:
+            # The images were not read because a previous record seemed to have them.
+            read = read_images(ref, max_file_size=self.plan.max_file_size)
+            return (read if isinstance(read, SampleError) else self.prepare(ref, read)), None
+        # A row needs no guard, because no decoder runs for it.
+        return self.prepare(ref, images) if images else _ROW, None
+
+    def _write(self, refs: RefColumns, converted: Sequence[_Converted]) -> None:
+        places = [place for place, one in enumerate(converted) if isinstance(one.made, PreparedSample)]
+        prepared = converted if len(places) == len(refs) else [converted[place] for place in places]
+        labels = iter(self._finish(refs if prepared is converted else refs.take(places), prepared))
+        for place, one in enumerate(converted):
+            written = one.made if isinstance(one.made, SampleError) else next(labels)
+            if isinstance(written, SampleError):
+                self._reject(refs[place], written)
+            if self.reuse and not isinstance(written, _Left):
+                self.reuse.count(refs.keys[place], written, one.change)
+        add_converted(self.plan.folder, len(refs))
+
+    def _finish(self, refs: RefColumns, prepared: Sequence[_Converted]) -> list[str | SampleError | _Left | None]:
+        """Makes and writes examples; returns the label of each sample, why it is rejected, or that it is left out.
+
+        Halves a batch that fails, until it contains only the sample that fails.
+        """
+        if not prepared:
+            return []
+        try:
+            made = self.plan.convert.finish(refs, [cast("PreparedSample", one.made) for one in prepared])
+        except Exception as error:
+            if len(refs) == 1:
+                return [failure_of(error, refs[0], memory=self.plan.max_image_memory)]
+            middle = len(refs) // 2
+            return [
+                *self._finish(refs.slice(0, middle), prepared[:middle]),
+                *self._finish(refs.slice(middle, len(refs)), prepared[middle:]),
+            ]
+        labels: list[str | SampleError | _Left | None] = list(made.labels)
+        if self.plan.where is not None:
+            passes = self.plan.where.passes(refs, made, split=self.split, paths=self.plan.convert.paths)
+            kept = [place for place, fits in enumerate(passes) if fits]
+            labels = [label if fits else _Left.FILTERED for label, fits in zip(labels, passes, strict=True)]
+            self.counts["filtered", self.split] += len(refs) - len(kept)
+            refs, made, prepared = refs.take(kept), made.take(kept), [prepared[place] for place in kept]
+        if len(refs):
+            self._write_records(refs, made)
+            self.counts["source_bytes",] += sum(one.source_bytes for one in prepared)
+        return labels
+
+    def _write_records(self, refs: RefColumns, made: ConvertedBatch) -> None:
+        count_records(self.counts, self.split, made.class_names, made.index_columns, heads=made.heads)
+        paths = self.plan.convert.paths
+        columns: dict[str, Sequence[Any]] = {
+            "key": refs.keys,
+            "uri": refs.uris(paths),
+            "fingerprint": refs.fingerprints(paths),
+            "label": made.labels,
+            **made.index_columns,
+        }
+        known = {name: values for name, values in columns.items() if values.count(None) < len(refs)}
+        self.writer.add(made.examples, made.crcs, known)
+
+    def _reject(self, ref: SampleRef, error: SampleError) -> None:
+        if error.reason in _PROCESS_ENDED:
+            _log.warning("%s: %s", escape(ref.uri or ref.key), error.detail)
+        self.counts["failed", self.split, error.reason.value] += 1
+        self.failures.append(write_json(describe_failure(ref, error, self.plan.convert.paths)) + "\n")
+        # Every run lists the input again, which retries samples that the listing rejected.
+        if error.reason in TRIED_AGAIN and error.stage is not Stage.LIST:
+            self.run_id = self.plan.run_id

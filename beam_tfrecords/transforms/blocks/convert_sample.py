@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgpack
@@ -22,6 +21,7 @@ from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.convert_array import join_bands
 from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask, store_drawn
@@ -64,6 +64,28 @@ class PreparedSample(NamedTuple):
     class_names: tuple[str, ...] | None = None
     size: int = 0
     example: bytes | None = None
+
+
+class BatchClasses(NamedTuple):
+    """The classes of a batch, each as its index and its name.
+
+    Attributes:
+      labels: the classes of the labels of each sample; empty if the layout needs no labels.
+      heads: feature -> the class of each sample, of the layout's heads.
+    """
+
+    labels: Sequence[Sequence[tuple[int, str]]]
+    heads: Mapping[str, Sequence[tuple[int, str]]]
+
+    @property
+    def names(self) -> list[tuple[str, ...]]:
+        """Names of the classes of each sample's labels."""
+        return [tuple(name for _, name in found if name) for found in self.labels]
+
+    def take(self, places: Sequence[int]) -> BatchClasses:
+        """Returns the classes of the samples at these positions."""
+        heads = {name: [pairs[place] for place in places] for name, pairs in self.heads.items()}
+        return BatchClasses([self.labels[place] for place in places], heads)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,74 +154,23 @@ class ConvertSample:
         Raises:
           SampleError: the sample is rejected.
         """
+        if self.layout.keeps_records:
+            example = images[RECORD]
+            return PreparedSample({}, {"content_hash": hash_images(images)}, None, len(example), example)
+        # Labels first: resolving them is cheap, and saves decoding the images of a sample that is rejected.
+        labels = self._resolve_sample(ref)
         if self.records is None or not isinstance(ref.locator, RecordRange) or not images or has_pixels(images):
-            return self._prepare(ref, images)
+            return self._place(ref, labels, *self._convert(ref, images), images)
         record = StoredRecord.read(images[IMAGE], ref.locator, self.records)
         if self.keeps_stored:
-            return self._keep_stored(ref, record)
-        prepared = self._prepare(ref, record.images, drawn_in_file="kept_orientation" in ref.locator.index_columns)
-        return prepared._replace(fields={**record.own_fields, **prepared.fields})
-
-    def _prepare(self, ref: SampleRef, images: Mapping[str, bytes], *, drawn_in_file: bool = False) -> PreparedSample:
-        if self.layout.keeps_records:
-            record = images[RECORD]
-            return PreparedSample({}, {"content_hash": hash_images(images)}, None, len(record), record)
-        names = [name for name in images if not is_mask(name)] if self.layout.needs_image else []
-        # Labels first: resolving them is cheap, and saves decoding the images of a sample that is rejected.
-        self._resolve_labels(ref.label)
-        object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
-        # The index describes the first image.
-        converted = {}
-        for name in self._choose(names):
-            try:
-                converted[name] = convert_image(images[name], spec_for(images[name], self.image))
-            except SampleError as error:
-                raise ref.attribute_error(error, name) from error
-        image = converted[names[0]] if names else None
-        if image is not None and self.layout.needs_array:
-            image = join_bands(converted, self.image)
-        fields: dict[str, Any] = {
-            NAMED_IMAGE + name: [converted[one].data for one in _names_of(name, names)]
-            for name in self.layout.image_names
-        }
-        placed = None
-        if image is not None:
-            fields |= image.fields
-            is_placed = self.layout.needs_objects or self.layout.needs_mask or self.layout.moves_points
-            if image.geometry and is_placed:
-                geometry = image.geometry.keeping(image.kept_orientation)
-                geometry = dataclasses.replace(geometry, drawn_in_file=drawn_in_file)
-                fields |= move_vectors(self.layout, ref, geometry, self.records)
-                if self.layout.needs_objects:
-                    placed = self._place(ref, object_labels, geometry, images)
-                    fields |= self._mask_of(placed, geometry)
-                if self.layout.needs_mask:
-                    mask = merge_masks(images, self.image)
-                    fields[MASK_FIELD] = convert_mask(mask, geometry, spec_for(mask or b"", self.image))
-        index_columns = {**(image.index_columns if image else {}), "content_hash": hash_images(images)}
-        return _with_objects(
-            PreparedSample(fields, index_columns, size=sum(len(one.data) for one in converted.values())), placed
-        )
-
-    def _keep_stored(self, ref: SampleRef, record: StoredRecord) -> PreparedSample:
-        """Returns the sample with its stored images, without decoding."""
-        self._resolve_labels(ref.label)
-        object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
-        fields, index_columns, names = (
-            record.image_fields(self.layout, self.image),
-            dict(record.place.index_columns),
-            None,
-        )
-        if self.layout.moves_points:
-            fields |= move_vectors(self.layout, ref, Geometry.unchanged(*record.size), self.records)
-        if self.layout.needs_objects:
-            geometry = Geometry.unchanged(*record.size)
-            placed = self._place(ref, object_labels, geometry)
-            fields, names = {**fields, **placed.fields, **self._mask_of(placed, geometry)}, placed.class_names
-            index_columns = {**placed.index_columns, **index_columns}
-        else:
-            index_columns = {name: value for name, value in index_columns.items() if not name.startswith("objects")}
-        return PreparedSample(fields, index_columns, names, size=ref.size)
+            fields = record.image_fields(self.layout, self.image)
+            kept = PreparedSample(fields, record.place.index_columns, size=ref.size)
+            return self._place(ref, labels, kept, Geometry.unchanged(*record.size) if self._moves_with_image else None)
+        converted, geometry = self._convert(ref, record.images)
+        if geometry is not None:
+            geometry = dataclasses.replace(geometry, drawn_in_file="kept_orientation" in ref.locator.index_columns)
+        placed = self._place(ref, labels, converted, geometry, record.images)
+        return placed._replace(fields={**record.own_fields, **placed.fields})
 
     def reuse(self, ref: SampleRef, example: bytes, index_columns: Mapping[str, Any], *, whole: bool) -> PreparedSample:
         """Returns the sample from its record in a previous dataset, without decoding.
@@ -212,19 +183,72 @@ class ConvertSample:
         Raises:
           SampleError: the sample is rejected.
         """
-        self._resolve_labels(ref.label)
-        object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
-        placed = None
-        if self.layout.needs_objects:
-            placed = self._place(ref, object_labels, self._find_geometry(index_columns))
+        labels = self._resolve_sample(ref)
         if whole:
-            names = placed.class_names if placed else None
+            geometry = self._find_geometry(index_columns) if self.layout.needs_objects else None
+            names = self._place_objects(ref, labels, geometry, {}).class_names if geometry else None
             return PreparedSample({}, index_columns, names, len(example), example)
         fields = read_fields(self.layout, example, prefix=("image.", "mask.", *(["source_id"] if self.records else [])))
-        if self.layout.moves_points:
-            fields |= move_vectors(self.layout, ref, self._find_geometry(index_columns), self.records)
         remade = {name: value for name, value in index_columns.items() if name != "sample_hash"}
-        return _with_objects(PreparedSample(fields, remade, size=len(example)), placed)
+        geometry = self._find_geometry(index_columns) if self._moves_with_image else None
+        return self._place(ref, labels, PreparedSample(fields, remade, size=len(example)), geometry)
+
+    def _convert(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[PreparedSample, Geometry | None]:
+        """Returns the sample with its converted images, and the geometry of the first; None without images."""
+        names = [name for name in images if not is_mask(name)] if self.layout.needs_image else []
+        converted: dict[str, ConvertedImage] = {}
+        for name in self._choose(names):
+            try:
+                converted[name] = convert_image(images[name], spec_for(images[name], self.image))
+            except SampleError as error:
+                raise ref.attribute_error(error, name) from error
+        fields: dict[str, Any] = {
+            NAMED_IMAGE + name: [converted[one].data for one in _names_of(name, names)]
+            for name in self.layout.image_names
+        }
+        index_columns: dict[str, Any] = {"content_hash": hash_images(images)}
+        size, geometry = sum(len(one.data) for one in converted.values()), None
+        if names:
+            # The index describes the first image.
+            image = join_bands(converted, self.image) if self.layout.needs_array else converted[names[0]]
+            fields |= image.fields
+            index_columns |= image.index_columns
+            geometry = image.geometry.keeping(image.kept_orientation)
+        return PreparedSample(fields, index_columns, size=size), geometry
+
+    def _place(
+        self,
+        ref: SampleRef,
+        labels: Sequence[tuple[int, str]],
+        image: PreparedSample,
+        geometry: Geometry | None,
+        images: Mapping[str, bytes] | None = None,
+    ) -> PreparedSample:
+        """Returns the sample with everything that moves with its image: points, objects and masks.
+
+        Args:
+          labels: class index and name of each object.
+          image: the sample with its image, converted or reused.
+          geometry: geometry of the image; None if nothing moves with it.
+          images: image name -> bytes; None if the image is reused with its mask.
+        """
+        fields, class_names = dict(image.fields), None
+        columns = {name: value for name, value in image.index_columns.items() if not name.startswith("objects")}
+        if geometry is not None:
+            fields |= move_vectors(self.layout, ref, geometry, self.records)
+            if self.layout.needs_objects:
+                placed = self._place_objects(ref, labels, geometry, images or {})
+                fields |= placed.fields
+                if placed.numbers is not None:
+                    fields[MASK_FIELD] = store_drawn(placed.numbers, geometry, self.image)
+                class_names = placed.class_names
+                columns |= placed.index_columns
+                if self.keeps_stored:  # the index of the input says what its build has cut
+                    columns |= {**image.index_columns, "objects": len(class_names)}
+            if self.layout.needs_mask and images is not None:
+                mask = merge_masks(images, self.image)
+                fields[MASK_FIELD] = convert_mask(mask, geometry, spec_for(mask or b"", self.image))
+        return image._replace(fields=fields, index_columns=columns, class_names=class_names)
 
     def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
         """Makes the examples of a batch.
@@ -235,36 +259,27 @@ class ConvertSample:
         Raises:
           SampleError: one of the samples is rejected.
         """
-        labels = self._resolve_batch(refs)
-        hashes = self._hash(refs, labels)
-        examples = self._serialize(refs, labels, prepared)
+        classes = self._resolve(refs)
+        examples = self._serialize(refs, classes, prepared)
         crcs = list(map(masked_crc32c, examples))
         index_columns = _to_columns([one.index_columns for one in prepared])
         index_columns["content_hash"] = _fill(index_columns.get("content_hash", ()), [""] * len(refs))
-        index_columns["sample_hash"] = _fill(
-            index_columns.get("sample_hash", ()), list(map(pack_hash_and_crc, hashes, crcs))
-        )
-        of_labels = [tuple(name for _, name in found if name) if found else () for found in labels]
-        names = _fill([one.class_names for one in prepared], of_labels)
+        hashes = list(map(pack_hash_and_crc, self._hash(refs, classes), crcs))
+        index_columns["sample_hash"] = _fill(index_columns.get("sample_hash", ()), hashes)
+        names = _fill([one.class_names for one in prepared], classes.names)
         only = [found[0] if len(found) == 1 else None for found in names]
         if "objects" in index_columns:
             only = [
                 None if count is not None else one for count, one in zip(index_columns["objects"], only, strict=True)
             ]
-        heads = {name: [found for _, found in self._resolve_head(refs, name)] for name in self.heads}
+        heads = {name: [found for _, found in pairs] for name, pairs in classes.heads.items()}
         return ConvertedBatch(examples, crcs, names, only, index_columns, heads)
 
     def find_failures(self, refs: RefColumns) -> list[SampleError | None]:
         """Returns for each sample why it is rejected before its images are read; None if it is not."""
         objects = [Objects.unpack_labels(found) if found else () for found in refs.each("objects")]
-        failures = [self._find_failure(*found) for found in zip(refs.labels, objects, strict=True)]
-        for name in self.heads:
-            for place, value in enumerate(self._cells_of(refs, name)):
-                try:
-                    self._find_class(name, value)
-                except SampleError as error:
-                    failures[place] = failures[place] or error
-        return failures
+        cells = [self._cells_of(refs, name) for name in self.heads]
+        return [self._find_failure(*found) for found in zip(refs.labels, objects, *cells, strict=True)]
 
     def names_of_labels(self, refs: RefColumns) -> list[tuple[str, ...]]:
         """Returns the class names of each sample if the layout needs labels; otherwise empty tuples.
@@ -272,7 +287,7 @@ class ConvertSample:
         Raises:
           SampleError: one of the samples is rejected.
         """
-        return [tuple(name for _, name in found if name) for found in self._resolve_batch(refs)]
+        return self._resolve(refs).names
 
     def sample_hashes(self, refs: RefColumns) -> list[str]:
         """Returns hashes that change with everything that decides an example: the sample, the settings, the libraries.
@@ -282,42 +297,33 @@ class ConvertSample:
         Raises:
           SampleError: one of the samples is rejected.
         """
-        return self._hash(refs, self._resolve_batch(refs))
+        return self._hash(refs, self._resolve(refs))
 
-    def _find_failure(self, label: Value, objects: Sequence[Scalar]) -> SampleError | None:
+    def _find_failure(self, label: Value, objects: Sequence[Scalar], *cells: Value) -> SampleError | None:
         try:
             self._resolve_labels(label)
             self._resolve_each(objects)
+            for name, cell in zip(self.heads, cells, strict=True):
+                self._find_class(name, cell)
         except SampleError as error:
             return error
         return None
 
-    def _serialize(
-        self, refs: RefColumns, labels: Sequence[Sequence[tuple[int, str]]], prepared: Sequence[PreparedSample]
-    ) -> list[bytes]:
-        taken = [one.example for one in prepared]
-        if not taken.count(None):
-            return [example for example in taken if example is not None]
-        if taken.count(None) < len(taken):
-            made = [index for index, example in enumerate(taken) if example is None]
-            refs, labels, prepared = refs.take(made), [labels[n] for n in made], [prepared[n] for n in made]
-        columns = [self._values(feature, refs, labels, prepared) for feature in self.layout.features]
-        examples = serialize_examples(self.layout, columns)
-        if len(examples) == len(taken):
-            return examples
-        rest = iter(examples)
-        return [next(rest) if example is None else example for example in taken]
+    def _serialize(self, refs: RefColumns, classes: BatchClasses, prepared: Sequence[PreparedSample]) -> list[bytes]:
+        made = [index for index, one in enumerate(prepared) if one.example is None]
+        if len(made) < len(prepared):
+            refs, classes = refs.take(made), classes.take(made)
+        remade = [prepared[index] for index in made]
+        columns = [self._values(feature, refs, classes, remade) for feature in self.layout.features] if made else []
+        examples = iter(serialize_examples(self.layout, columns) if made else ())
+        return [next(examples) if one.example is None else one.example for one in prepared]
 
     def _values(
-        self,
-        feature: Feature,
-        refs: RefColumns,
-        labels: Sequence[Sequence[tuple[int, str]]],
-        prepared: Sequence[PreparedSample],
+        self, feature: Feature, refs: RefColumns, classes: BatchClasses, prepared: Sequence[PreparedSample]
     ) -> Sequence[Any]:
         """Returns the values of a feature, one for each sample."""
         if feature.is_class:
-            return [index for index, _ in self._resolve_head(refs, feature.name)]
+            return [index for index, _ in classes.heads[feature.name]]
         if feature.moves:
             return [one.fields.get(feature.name) for one in prepared]
         if feature.columns:
@@ -334,9 +340,9 @@ class ConvertSample:
                 own = [(one.image_id if one else "") or key for one, key in zip(objects, refs.keys, strict=True)]
                 return [one.fields.get(feature.field, name) for one, name in zip(prepared, own, strict=True)]
             case "labels.index" | "label.index":
-                return [[index for index, _ in found] for found in labels]
+                return [[index for index, _ in found] for found in classes.labels]
             case "labels.name" | "label.name":
-                return [[name for _, name in found] for found in labels]
+                return [[name for _, name in found] for found in classes.labels]
         # A list of images may be empty.
         missing: Any = [] if feature.field.startswith(NAMED_IMAGE) else None
         return [one.fields.get(feature.field, missing) for one in prepared]
@@ -348,17 +354,17 @@ class ConvertSample:
         stored = {one for name in self.layout.image_names for one in _names_of(name, names)}
         return [name for name in names if name == names[0] or name in stored]
 
-    def _hash(self, refs: RefColumns, labels: Sequence[Sequence[tuple[int, str]]]) -> list[str]:
+    def _hash(self, refs: RefColumns, classes: BatchClasses) -> list[str]:
         """Returns the hashes of `sample_hashes`. Packs column by column, which is faster than row by row."""
         pack, array = _packer.pack, _packer.pack_array_header
-        rare = self._rare(refs)
+        rare = self._rare(refs, classes)
         start = [array(5 + len(found)) + pack(self.settings) for found in rare] if rare else None
         names = sorted(refs.columns)
         pieces: list[Iterable[bytes]] = [
             start or itertools.repeat(array(5) + pack(self.settings)),
             map(pack, refs.keys),
             map(pack, refs.fingerprints(self.paths)),
-            map(pack, labels),
+            map(pack, classes.labels),
             itertools.repeat(array(len(names))),
         ]
         for name in names:
@@ -367,7 +373,7 @@ class ConvertSample:
             pieces.append(b"".join(map(pack, found)) for found in rare)
         return list(map(_digest, map(b"".join, zip(*pieces))))  # noqa: B905
 
-    def _rare(self, refs: RefColumns) -> Sequence[Sequence[Any]]:
+    def _rare(self, refs: RefColumns, classes: BatchClasses) -> Sequence[Sequence[Any]]:
         """Returns the rarer values that also decide the example of each sample; empty if there are none."""
         images = refs.each("images")
         needs_objects, needs_mask, image_names = (
@@ -380,7 +386,7 @@ class ConvertSample:
             return ()
         found: list[list[Any]] = [[] for _ in images]
         for name in sorted(self.heads):
-            for decisive, pair in zip(found, self._resolve_head(refs, name), strict=True):
+            for decisive, pair in zip(found, classes.heads[name], strict=True):
                 decisive.append([name, *pair])
         for decisive, objects, places in zip(found, refs.each("objects"), images, strict=True):
             if needs_objects and objects:
@@ -402,12 +408,8 @@ class ConvertSample:
                 decisive.append([self.paths.publish(name_of_place(place)) for place in places.values()][1:])
         return found
 
-    def _place(
-        self,
-        ref: SampleRef,
-        labels: list[tuple[int, str]],
-        geometry: Geometry,
-        images: Mapping[str, bytes] = MappingProxyType({}),
+    def _place_objects(
+        self, ref: SampleRef, labels: Sequence[tuple[int, str]], geometry: Geometry, images: Mapping[str, bytes]
     ) -> PlacedObjects:
         """Returns the objects of a sample in its stored image."""
         objects = ref.objects or Objects()
@@ -423,9 +425,10 @@ class ConvertSample:
             are_ordered=not any(map(unpack_later, objects.polygons)),
         )
 
-    def _mask_of(self, placed: PlacedObjects, geometry: Geometry) -> dict[str, bytes]:
-        """Returns the field of the mask that is drawn from objects; {} if the layout draws none."""
-        return {} if placed.numbers is None else {MASK_FIELD: store_drawn(placed.numbers, geometry, self.image)}
+    @property
+    def _moves_with_image(self) -> bool:
+        """Whether the layout has objects or points, whose places a reused image decides."""
+        return self.layout.needs_objects or self.layout.moves_points
 
     @property
     def _first_number(self) -> int:
@@ -449,10 +452,6 @@ class ConvertSample:
         """Returns class index and name of every annotated object; empty if the layout does not need objects."""
         return list(map(self.class_names.resolve, labels)) if self.layout.needs_objects else []
 
-    def _resolve_head(self, refs: RefColumns, name: str) -> list[tuple[int, str]]:
-        """Returns class index and name of each sample for a feature with the class of a column; see `_find_class`."""
-        return [self._find_class(name, value) for value in self._cells_of(refs, name)]
-
     def _cells_of(self, refs: RefColumns, name: str) -> list[Value]:
         # Samples that the listing has rejected have no columns.
         return refs.columns.get(self.layout.heads[name].column or "") or [None] * len(refs)
@@ -472,8 +471,15 @@ class ConvertSample:
         except SampleError as error:
             raise error.about(f"column {self.layout.heads[name].column!r}") from error
 
-    def _resolve_batch(self, refs: RefColumns) -> list[list[tuple[int, str]]]:
-        return list(map(self._resolve_labels, refs.labels)) if self.layout.needs_label else [[]] * len(refs)
+    def _resolve(self, refs: RefColumns) -> BatchClasses:
+        labels = list(map(self._resolve_labels, refs.labels)) if self.layout.needs_label else [[]] * len(refs)
+        heads = {name: [self._find_class(name, cell) for cell in self._cells_of(refs, name)] for name in self.heads}
+        return BatchClasses(labels, heads)
+
+    def _resolve_sample(self, ref: SampleRef) -> list[tuple[int, str]]:
+        """Checks the labels of a sample; returns class index and name of each of its objects."""
+        self._resolve_labels(ref.label)
+        return self._resolve_each(ref.objects.labels if ref.objects else ())
 
     def _resolve_labels(self, label: Value) -> list[tuple[int, str]]:
         """Returns class index and name of every label of a sample; empty if the layout does not need labels."""
@@ -485,14 +491,6 @@ class ConvertSample:
                 raise SampleError(Stage.LABEL, FailureReason.LABEL_MISSING, "no label")
             raise SampleError(Stage.LABEL, FailureReason.WRONG_TYPE, f"{len(labels)} labels where one is expected")
         return labels
-
-
-def _with_objects(prepared: PreparedSample, placed: PlacedObjects | None) -> PreparedSample:
-    """Returns the sample with the fields and index columns of its placed objects."""
-    if placed is None:
-        return prepared
-    fields, index_columns = {**prepared.fields, **placed.fields}, {**prepared.index_columns, **placed.index_columns}
-    return prepared._replace(fields=fields, index_columns=index_columns, class_names=placed.class_names)
 
 
 def _to_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
+from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.transforms.processes.isolation import TimeLimit, isolated
 from beam_tfrecords.transforms.processes.memory_left import check_memory_left
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, describe_locator
 from beam_tfrecords.transforms.service_faults import describe_fault
 
 Made = TypeVar("Made")
@@ -79,6 +80,22 @@ def failure_of(error: Exception, ref: SampleRef, *, memory: int) -> SampleError:
     if isinstance(error, OSError) and storage.is_service_fault(error):
         raise BuildError(describe_fault(ref.uri or ref.key, error)) from error
     return SampleError.internal(Stage.CONVERT, error)
+
+
+def describe_failure(ref: SampleRef, error: SampleError, paths: PublishedPaths = UNCHANGED) -> dict[str, Any]:
+    """Returns a failure as the values of a line of `failures.jsonl`, with published paths."""
+    line: dict[str, Any] = {
+        "key": ref.key,
+        "uri": ref.uri and paths.publish(ref.uri),
+        "stage": error.stage.value,
+        "reason": error.reason.value,
+        "detail": paths.publish_text(error.detail),
+    }
+    if locator := describe_locator(ref.locator):
+        line["locator"] = {**locator, "uri": paths.publish(locator["uri"])}
+    if error.traceback:
+        line["traceback"] = paths.publish_traceback(error.traceback)
+    return line
 
 
 def _name(ref: SampleRef, _: Mapping[str, bytes]) -> str:

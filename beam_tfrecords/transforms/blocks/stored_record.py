@@ -11,10 +11,11 @@ import numpy as np
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, NAMED_IMAGE, Layout
 from beam_tfrecords.examples.serialize import read_fields
 from beam_tfrecords.transforms.images.converted_image import describe_raw
+from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.keep import read_header
 from beam_tfrecords.transforms.images.raw_pixels import as_file
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef
 
 # Prefixes of fields that are read from a stored example.
 _PREFIX = ("image.", NAMED_IMAGE, "mask.", "source_id")
@@ -90,9 +91,22 @@ class StoredRecord:
     def _describe(self, data: bytes, spec: ImageSpec) -> Mapping[str, Any]:
         """Returns the fields that describe a stored image, such as its height and format."""
         if self.place.raw_type:
-            return describe_raw(data, self._shape(data), np.dtype(self.place.raw_type)).fields
+            dtype, geometry = np.dtype(self.place.raw_type), Geometry.unchanged(*self.size)
+            return describe_raw(data, self._shape(data), dtype, geometry).fields
         return read_header(data, spec).fields
 
     def _shape(self, data: bytes) -> tuple[int, int, int]:
         height, width = self.size
         return height, width, len(data) // max(1, height * width * np.dtype(self.place.raw_type).itemsize)
+
+
+def files_in(ref: SampleRef, images: Mapping[str, bytes], records: Layout | None) -> Mapping[str, bytes]:
+    """Returns the files of a sample: those that its record contains, or its images if it is no record of a dataset.
+
+    Args:
+      images: image name, as in the reference -> bytes.
+      records: layout of the input's examples if samples are records of a beam-tfrecords dataset, or None.
+    """
+    if records is None or not isinstance(ref.locator, RecordRange) or not images:
+        return images
+    return StoredRecord.read(images[IMAGE], ref.locator, records).images

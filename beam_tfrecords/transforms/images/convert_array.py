@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -65,14 +64,14 @@ def join_bands(bands: Mapping[str, ConvertedImage], spec: ImageSpec) -> Converte
     if spec.channels not in (None, channels):
         detail = f"{channels} channels, where the dataset has {spec.channels} (`channels`)"
         raise decode_error(FailureReason.UNSUPPORTED_MODE, detail)
-    if len(bands) == 1 or image.geometry is None:
+    if len(bands) == 1:
         return image
     arrays = [np.frombuffer(one.data, image.dtype).reshape(one.height, one.width, -1) for one in bands.values()]
     return _describe(np.concatenate(arrays, axis=2), image.geometry)
 
 
 def _describe(pixels: np.ndarray, geometry: Geometry) -> ConvertedImage:
-    return dataclasses.replace(describe_raw(pixels.tobytes(), pixels.shape, pixels.dtype), geometry=geometry)
+    return describe_raw(pixels.tobytes(), pixels.shape, pixels.dtype, geometry)
 
 
 def _to_array_type(pixels: np.ndarray, wanted: ArrayType) -> np.ndarray:

@@ -43,6 +43,5 @@ def decode_pixels(data: bytes, spec: ImageSpec) -> Upright:
     if spec.array_type is None:
         return decode_upright(data, spec)
     made = convert_array(data, dataclasses.replace(spec, image_size=None, resize_mode=ResizeMode.SHORTER))
-    assert made.geometry is not None
     pixels = np.frombuffer(made.data, made.dtype).reshape(made.height, made.width, made.channels)
     return Upright(pixels, made.geometry)

@@ -34,13 +34,13 @@ class ConvertedImage:
       data: encoded file, or raw [H, W, C] pixels in row-major order.
       format: "jpeg", "png", "webp", "raw", or the lower-case name of the format of a kept file.
       channels: 1, 3 or 4; for a kept file, the channels of the file; any number for an array.
+      geometry: maps the pixels of the file to those of the stored image.
       replaced_format: format of a source that should be kept but is stored as PNG because of its kind; else None.
       kept_orientation: EXIF orientation of a kept file, 2 to 8, that readers must still apply; None if there is none.
       stored_maximum: largest value, 0 to 255, of an image stored with 8 bits whose source has more (for a kept file, as
         readers decode it); None for all other images.
       quality: its measures; None for a kept file and for an array.
       dtype: type of the numbers of raw pixels, such as "uint16".
-      geometry: maps the pixels of the file to those of the stored image; None until the conversion has finished.
     """
 
     data: bytes
@@ -49,10 +49,10 @@ class ConvertedImage:
     width: int
     channels: int
     colorspace: str
+    geometry: Geometry
     replaced_format: str | None = None
     kept_orientation: int | None = None
     stored_maximum: int | None = None
-    geometry: Geometry | None = None
     dtype: str = "uint8"
     # Not compared, because the codecs differ slightly in pixels and so in quality.
     quality: Quality | None = dataclasses.field(default=None, compare=False, repr=False)
@@ -76,7 +76,6 @@ class ConvertedImage:
     @property
     def index_columns(self) -> dict[str, Any]:
         """Index column -> value."""
-        geometry = self.geometry
         rare = {
             "kept_orientation": self.kept_orientation,
             "stored_maximum": self.stored_maximum,
@@ -85,9 +84,9 @@ class ConvertedImage:
             "height": self.height,
             "width": self.width,
             "replaced_format": self.replaced_format,
-            "source_height": geometry.height if geometry else None,
-            "source_width": geometry.width if geometry else None,
-            "orientation": geometry.orientation if geometry else None,
+            "source_height": self.geometry.height,
+            "source_width": self.geometry.width,
+            "orientation": self.geometry.orientation,
             **{name: value for name, value in rare.items() if value is not None},
             **(self.quality._asdict() if self.quality else {}),
         }
@@ -135,16 +134,17 @@ def encode(placed: PlacedPixels, spec: ImageSpec) -> ConvertedImage:
         width,
         channels,
         COLORSPACES[channels],
+        placed.geometry,
         stored_maximum=placed.stored_maximum,
-        geometry=placed.geometry,
         quality=quality,
     )
 
 
-def describe_raw(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ConvertedImage:
-    """Describes raw [H, W, C] numbers; their geometry is unknown."""
+def describe_raw(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any], geometry: Geometry) -> ConvertedImage:
+    """Describes raw [H, W, C] numbers."""
     height, width, channels = shape
-    return ConvertedImage(data, "raw", height, width, channels, COLORSPACES.get(channels, ""), dtype=dtype.name)
+    colors = COLORSPACES.get(channels, "")
+    return ConvertedImage(data, "raw", height, width, channels, colors, geometry, dtype=dtype.name)
 
 
 def swap_red_and_blue(pixels: np.ndarray) -> np.ndarray:

@@ -145,6 +145,6 @@ def _kept(data: bytes, name: str, height: int, width: int, channels: int, orient
         width,
         channels,
         COLORSPACES[channels],
+        Geometry.unchanged(height, width),
         kept_orientation=orientation if orientation != 1 else None,
-        geometry=Geometry.unchanged(height, width),
     )

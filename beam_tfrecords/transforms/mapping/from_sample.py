@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.mapping.image_file import ImageFile
 from beam_tfrecords.transforms.mapping.pixel_file import pixel_file
-from beam_tfrecords.transforms.mapping.plain_values import plain_value
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.source_objects import to_source
 from beam_tfrecords.transforms.objects.objects import Objects
@@ -61,3 +62,18 @@ def values_of(sample: Sample, wanted: Collection[str] | None) -> tuple[Value, Ma
         return label, {name: plain_value(values.get(name)) for name in sorted(names)}
     except TypeError as error:
         raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, str(error)) from error
+
+
+def plain_value(value: Any) -> Any:
+    """Converts a label or a column value to plain values: NumPy's numbers to Python's, arrays to lists.
+
+    Raises:
+      TypeError: the value is neither text, number nor bytes, nor a list of these.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [plain_value(one) for one in value]
+    if value is None or isinstance(value, str | int | float | bytes):
+        return value
+    raise TypeError(f"the function returned a value of type {type(value).__name__}; expected texts, numbers or bytes")

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import traceback
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
+from beam_tfrecords.transforms.blocks.stored_record import files_in
 from beam_tfrecords.transforms.hashing import content_hash
-from beam_tfrecords.transforms.images.convert_image import decode_pixels
-from beam_tfrecords.transforms.images.convert_pixels import Upright
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.images.masks import place_mask, read_mask
-from beam_tfrecords.transforms.mapping.class_masks import merge_masks
-from beam_tfrecords.transforms.mapping.later import Later, is_same, read_only, value_of
-from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, pixel_file, spec_for
-from beam_tfrecords.transforms.mapping.plain_values import plain_value
+from beam_tfrecords.transforms.mapping.from_sample import plain_value
+from beam_tfrecords.transforms.mapping.image_file import is_same, value_of
+from beam_tfrecords.transforms.mapping.open_sample import open_files
+from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, pixel_file
 from beam_tfrecords.transforms.mapping.sample import Sample
-from beam_tfrecords.transforms.mapping.source_objects import from_source, to_source
+from beam_tfrecords.transforms.mapping.source_objects import to_source
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, is_mask, is_object_mask
+from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, is_mask, is_object_mask
 
 # Prefix of the fingerprint of a sample whose image the function has changed; the new pixels determine the rest.
 _TOUCHED = "map:"
@@ -59,10 +53,8 @@ class MapSample:
           SampleError: reason `map_error` if the function raises an error or returns an invalid sample; or the reason
             why an image that it uses cannot be decoded.
         """
-        files = images
-        if self.records is not None and isinstance(ref.locator, RecordRange) and images:
-            files = StoredRecord.read(images[IMAGE], ref.locator, self.records).images
-        sample = self._open(ref, files)
+        files = files_in(ref, images, self.records)
+        sample = open_files(ref, files, self.image)
         try:
             made = self.function.load()(sample)
         except (SampleError, MemoryError):
@@ -84,29 +76,6 @@ class MapSample:
     def keep_columns(self, ref: SampleRef) -> SampleRef:
         """Returns a rejected sample with the columns that samples from the function have, all None."""
         return dataclasses.replace(ref, columns=dict.fromkeys(sorted(self.layout.columns)))
-
-    def _open(self, ref: SampleRef, images: Mapping[str, bytes]) -> Sample:
-        def decode(name: str) -> Upright:
-            try:
-                return decode_pixels(images[name], self.image)
-            except SampleError as error:
-                raise ref.attribute_error(error, name) from error
-
-        decoded = {name: Later(functools.partial(decode, name)) for name in images if not is_mask(name)}
-        images_of = {name: Later(functools.partial(_pixels_of, upright)) for name, upright in decoded.items()}
-        sample = Sample(ref.key, images=images_of, label=ref.label, split=ref.split, columns=ref.columns)
-        first, objects = next(iter(decoded.values()), None), ref.objects
-        if first is None:
-            return sample
-        if any(is_mask(name) and not is_object_mask(name) for name in images):
-            sample = sample.replace(mask=Later(lambda: self._open_mask(images, first.value)))
-        if objects is not None:
-            sample = sample.replace(objects=Later(lambda: from_source(objects, first.value, images, self.image)))
-        return sample
-
-    def _open_mask(self, images: Mapping[str, bytes], image: Upright) -> np.ndarray:
-        data = merge_masks(images, self.image) or b""
-        return read_only(place_mask(read_mask(data, spec_for(data, self.image)), image.geometry))
 
     def _close(
         self, ref: SampleRef, images: Mapping[str, bytes], sample: Sample, made: Any
@@ -131,11 +100,6 @@ class MapSample:
     def _attribute_error(self, error: Exception) -> SampleError:
         """Returns the failure for an error that the function raised, with the user's file and line."""
         return _reject(self.function.describe(error), "".join(traceback.format_exception(error)))
-
-
-def _pixels_of(upright: Later) -> np.ndarray:
-    pixels: np.ndarray = upright.value.pixels
-    return pixels
 
 
 def _reject(detail: str, trace: str | None = None) -> SampleError:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.fetching import read_image, read_images
-from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
+from beam_tfrecords.transforms.blocks.stored_record import files_in
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.mapping.class_masks import merge_masks
-from beam_tfrecords.transforms.mapping.image_file import ImageFile, MaskFile
-from beam_tfrecords.transforms.mapping.later import Later
+from beam_tfrecords.transforms.mapping.image_file import FileSource, ImageFile, Later, MaskFile
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.source_objects import from_source
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, is_mask, is_object_mask
@@ -44,34 +43,37 @@ class OpenSample:
         if ref.failure is not None:
             reason, detail = ref.failure
             raise SampleError(Stage.LIST, FailureReason(reason), detail)
-        files: dict[str, Any]
+        files: Mapping[str, FileSource]
         if self.records is not None and isinstance(ref.locator, RecordRange):
             read = read_images(ref, max_file_size=self.max_file_size)
             if isinstance(read, SampleError):
                 raise read
-            files = dict(StoredRecord.read(read[IMAGE], ref.locator, self.records).images)
+            files = files_in(ref, read, self.records)
         else:
             files = {name: ListedFile(ref, name, self.max_file_size) for name in ref.images}
-        images = {name: ImageFile(file, self.image) for name, file in files.items() if not is_mask(name)}
-        first = next(iter(images.values()), None)
-        masks = {name: file for name, file in files.items() if is_mask(name)}
-        of_objects = {name: masks.pop(name) for name in [*masks] if is_object_mask(name)}
-        mask = None
-        if masks:
-            file = masks.get(MASK) or ListedMasks(ref, masks, self.image)
-            mask = MaskFile(file, self.image, first)
-        objects = None
-        if ref.objects is not None and first is not None:
-            objects = ListedObjects(ref, first, of_objects, self.image)
-        return Sample(
-            ref.key,
-            images=images,
-            mask=mask,
-            label=ref.label,
-            split=ref.split,
-            columns=ref.columns,
-            objects=objects,
-        )
+        return open_files(ref, files, self.image)
+
+
+def open_files(ref: SampleRef, files: Mapping[str, FileSource], spec: ImageSpec) -> Sample:
+    """Returns the sample of a reference, whose images are decoded at the first access.
+
+    Args:
+      files: image name, as in the reference -> file.
+      spec: how images are decoded.
+    """
+    names = [name for name in files if not is_mask(name)]
+    images = {name: ImageFile(files[name], spec, "" if names == [IMAGE] else name) for name in names}
+    first = next(iter(images.values()), None)
+    masks = {name: file for name, file in files.items() if is_mask(name)}
+    of_objects = {name: masks.pop(name) for name in [*masks] if is_object_mask(name)}
+    mask = objects = None
+    if masks:
+        mask = MaskFile(masks.get(MASK) or ListedMasks(ref, masks, spec), spec, first)
+    if ref.objects is not None and first is not None:
+        objects = ListedObjects(ref, first, of_objects, spec)
+    return Sample(
+        ref.key, images=images, mask=mask, label=ref.label, split=ref.split, columns=ref.columns, objects=objects
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,11 +97,11 @@ class ListedMasks:
     """Reads the masks of the classes of a listed sample, and merges them."""
 
     ref: SampleRef
-    masks: Mapping[str, Callable[[], bytes]]
+    masks: Mapping[str, FileSource]
     spec: ImageSpec
 
     def __call__(self) -> bytes:
-        return merge_masks({name: read() for name, read in self.masks.items()}, self.spec) or b""
+        return merge_masks(_read(self.masks), self.spec) or b""
 
 
 class ListedObjects(Later):
@@ -112,16 +114,18 @@ class ListedObjects(Later):
       spec: how the masks are decoded.
     """
 
-    def __init__(
-        self, ref: SampleRef, image: ImageFile, masks: Mapping[str, Callable[[], bytes]], spec: ImageSpec
-    ) -> None:
+    def __init__(self, ref: SampleRef, image: ImageFile, masks: Mapping[str, FileSource], spec: ImageSpec) -> None:
         super().__init__(functools.partial(_place, ref, image, masks, spec))
         self.ref = ref
 
 
-def _place(ref: SampleRef, image: ImageFile, masks: Mapping[str, Callable[[], bytes]], spec: ImageSpec) -> Any:
+def _place(ref: SampleRef, image: ImageFile, masks: Mapping[str, FileSource], spec: ImageSpec) -> Any:
     assert ref.objects is not None
-    return from_source(ref.objects, image.upright, {name: read() for name, read in masks.items()}, spec)
+    return from_source(ref.objects, image.upright, _read(masks), spec)
+
+
+def _read(files: Mapping[str, FileSource]) -> dict[str, bytes]:
+    return {name: ImageFile(file).read() for name, file in files.items()}
 
 
 def find_listed(sample: Sample) -> SampleRef | None:

@@ -14,8 +14,7 @@ from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageSpec, Resample
 from beam_tfrecords.transforms.images.masks import place_mask
 from beam_tfrecords.transforms.images.resize import resize_array, resize_image
-from beam_tfrecords.transforms.mapping.image_file import ImageFile, MaskFile, is_file
-from beam_tfrecords.transforms.mapping.later import Later, read_only, value_of
+from beam_tfrecords.transforms.mapping.image_file import ImageFile, Later, MaskFile, is_file, read_only, value_of
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Scalar, Value
 

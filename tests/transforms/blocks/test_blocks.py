@@ -20,15 +20,14 @@ from hypothesis import strategies as st
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.tfrecord import read_records
-from beam_tfrecords.transforms.blocks import fetching, prepare_samples
+from beam_tfrecords.transforms.blocks import fetching
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_block import convert_block
-from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
 from beam_tfrecords.transforms.blocks.fetching import fetch
 from beam_tfrecords.transforms.blocks.guard import convert_sample, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
 from beam_tfrecords.transforms.blocks.rows import read_block
-from beam_tfrecords.transforms.blocks.write_samples import SampleWriter
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.images import PROBED_STEPS, decode
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
@@ -88,7 +87,7 @@ class Block:
     def files(self) -> dict[Path, bytes]:
         """What the build's folder holds, without what workers say about their progress."""
         files = [path for path in Path(self.plan.folder).rglob("*") if path.is_file()]
-        return {path: path.read_bytes() for path in files if path.parent.name != "workers"}
+        return {path: path.read_bytes() for path in files if path.parent.name not in ("workers", "stages")}
 
     def convert(self, convert: Callable = echo, refs: list[SampleRef] | None = None) -> BlockResult:
         joined = [pack_refs([ref]) for ref in refs or self.refs]
@@ -467,7 +466,7 @@ def test_where_a_worker_has_died_later_blocks_are_converted_in_child_processes(b
         firsts.append(words["is_first"])
         return guarded(convert, **words)
 
-    monkeypatch.setattr(prepare_samples, "guarded", watch)
+    monkeypatch.setattr("beam_tfrecords.transforms.blocks.convert_block.guarded", watch)
     convert_by(0, Converter(echo))
     with pytest.raises(KeyboardInterrupt):
         convert_by(1, Converter(die))
@@ -483,16 +482,16 @@ def reject_odd_but_seven(ref: SampleRef, images: Mapping[str, bytes]) -> Prepare
 @pytest.mark.parametrize("column", [0, 100_000])
 def test_photos_are_written_together_up_to_a_mebibyte(block, monkeypatch, column):
     counts: list[int] = []
-    write = SampleWriter.write
+    finish = Converter.finish
 
-    def watch(self: SampleWriter, refs: RefColumns, *others) -> list:
+    def watch(self: Converter, refs: RefColumns, *others) -> ConvertedBatch:
         counts.append(len(refs))
-        return write(self, refs, *others)
+        return finish(self, refs, *others)
 
     def store(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
         return echo(ref, images)._replace(size=len(images[IMAGE]))
 
-    monkeypatch.setattr(SampleWriter, "write", watch)
+    monkeypatch.setattr(Converter, "finish", watch)
     photos = []
     for ref in block.refs:
         (block.folder / ref.key).write_bytes(ref.key.encode().ljust(200_000))

@@ -8,8 +8,8 @@ from pathlib import Path
 import apache_beam as beam
 from apache_beam.metrics import MetricsFilter
 
+from beam_tfrecords.transforms.blocks.convert_block import Stopwatch
 from beam_tfrecords.transforms.blocks.stage import NAMESPACE, report_block
-from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.counts import BlockCounts, add_block, read_block_counts
 
