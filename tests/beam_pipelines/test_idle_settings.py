@@ -21,6 +21,7 @@ from tests.identity_inputs import INPUTS, flags_of
 # Setting -> a value, the source and more flags with which it cannot act.
 IDLE = {
     "mapping": ("labelme", "csv", ("--source=csv",)),
+    "save_mapping": ("my.yaml", "csv", ("--source=csv",)),
     "parts": ("a", "csv", ()),
     "label_pattern": ("(?P<label>cat)", "csv", ()),
     "image_column": ("image", "csv", ("--layout=columns-of-label",)),

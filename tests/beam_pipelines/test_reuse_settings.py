@@ -46,6 +46,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "input": (FOLDER, {"input": "moved/in"}),
     "source": (TABLE, {"source": "csv"}),
     "mapping": ({**NOTES, "mapping": "mine.yaml"}, {"mapping": "other.yaml"}),
+    "save_mapping": ({**NOTES, "save_mapping": "mine.yaml"}, {"save_mapping": "other.yaml"}),
     "parts": ({"input": "tests.own_rows:shades", "parts": "1,2"}, {"parts": "1,3"}),
     "label_pattern": (FOLDER, {"label_pattern": "(?P<label>cat|dog)"}),
     "image_column": (TABLE, {"image_column": "other"}),

@@ -161,6 +161,8 @@ def _build(
         runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))
         with _expanding(spec.output), trying_suggestions(spec):
             spec, source = open_spec_source(spec)
+        if spec.source.save_mapping and source.description.draft:
+            storage.write_bytes(spec.source.save_mapping, source.description.draft.encode())
         runner.dataset, runner.has_job = spec.name, output.job is not None
         execution = prepare()
         previous = open_previous(spec)

@@ -18,6 +18,7 @@ class BuildSettings(TypedDict, total=False):
     input: Words | Callable[..., Any]
     source: str
     mapping: str
+    save_mapping: str
     parts: str | Sequence[str | int | float]
     label_pattern: str
     image_column: str

@@ -43,6 +43,7 @@ class Description:
       found_classes: class names in files beside the samples, which name labels that they fit.
       uses: fields of documents that the reader uses, and the fields of a layout that store them.
       class_numbers: class -> its number in the input, if the input numbers classes that have names.
+      draft: mapping that was drafted from documents, as YAML; "" for other inputs.
       groups_rows: whether rows with the same key form one sample, as with one row per box.
       prefix_depth: number of folders that key prefixes have, if folders give labels or splits; None for other sources.
       last_member_wins: whether the last of several archive members with the same name counts, as in extraction.
@@ -71,6 +72,7 @@ class Description:
     found_classes: Sequence[FoundClasses] = ()
     uses: Uses = dataclasses.field(default_factory=dict)
     class_numbers: Mapping[Scalar, int] = dataclasses.field(default_factory=dict)
+    draft: str = ""
     groups_rows: bool = False
     prefix_depth: int | None = None
     last_member_wins: bool = False

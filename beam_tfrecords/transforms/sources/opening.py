@@ -196,7 +196,7 @@ def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Regis
         return find_source(FUNCTIONS, "")
     if spec.paths.images:
         return named or find_source(PAIRS, "")
-    if spec.source == DOCUMENTS or (named is None and spec.mapping):
+    if spec.source == DOCUMENTS or (named is None and (spec.mapping or spec.save_mapping)):
         return find_source(DOCUMENTS, "")
     shown = quote_input(path)
     try:

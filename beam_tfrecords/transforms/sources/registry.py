@@ -86,7 +86,7 @@ SOURCES = (
     Registered("coco", "annotations.coco", (".json",), takes=(*_PATHS, "classes", "mask_root")),
     Registered("yolo", "annotations.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=(*_PATHS, "classes")),
     Registered("voc", "annotations.voc", takes=("classes",)),
-    Registered("documents", "documents.document_source", takes=("mapping", "image_root", "classes")),
+    Registered("documents", "documents.document_source", takes=("mapping", "save_mapping", "image_root", "classes")),
     Registered("tar", "archives.archive", _TAR, takes=_FOLDERS),
     Registered("zip", "archives.archive", (".zip",), takes=_FOLDERS),
     Registered(

@@ -85,6 +85,7 @@ class SourceSpec:
         end of each path that tells the inputs apart, usually its last component.
       source: name of the source, or auto.
       mapping: where things are in documents: name of a mapping of ours, or path of a file. None for other sources.
+      save_mapping: path of the file for a mapping that is drafted from the documents, and read from then on.
       parts: arguments of the input function, which is called once for each.
       label_pattern: regular expression that finds the label in a key; None if folders or columns give the labels.
       table: how to read rows.
@@ -100,12 +101,12 @@ class SourceSpec:
     """
 
     order: ClassVar = (
-        "input", "source", "mapping", "parts", "label_pattern", "image_column", "label_column", "label_type",
-        "group_rows", "label_columns", "split_column", "key_column", "allow_outside_root", "allow_private_addresses",
-        "trust_annotations", "images", "image_path", "image_root", "mask_root", "mask_column", "mask_suffix",
-        "image_suffix", "mask_classes", "pixels", "label_separator", "unknown_labels", "missing_values", "delimiter",
-        "encoding", "include", "exclude", "classes", "group_column", "box_columns", "box_format", "box_unit", "window",
-        "join", "join_key", "fingerprint", "requester_pays",
+        "input", "source", "mapping", "save_mapping", "parts", "label_pattern", "image_column", "label_column",
+        "label_type", "group_rows", "label_columns", "split_column", "key_column", "allow_outside_root",
+        "allow_private_addresses", "trust_annotations", "images", "image_path", "image_root", "mask_root",
+        "mask_column", "mask_suffix", "image_suffix", "mask_classes", "pixels", "label_separator", "unknown_labels",
+        "missing_values", "delimiter", "encoding", "include", "exclude", "classes", "group_column", "box_columns",
+        "box_format", "box_unit", "window", "join", "join_key", "fingerprint", "requester_pays",
     )  # fmt: skip
 
     input: tuple[str, ...] = input_setting(
@@ -123,6 +124,12 @@ class SourceSpec:
         None,
         help="where the annotations are in documents: a file of YAML, or a name such as labelme, kitti, cvat",
         read=read_mapping_word,
+        paths="other",
+    )
+    save_mapping: str | None = input_setting(
+        None,
+        help="file of YAML to which a mapping is written that is drafted from the documents; it is read if it exists",
+        read=lambda word: storage.absolute(str(word)),
         paths="other",
     )
     parts: tuple[str | int | float, ...] = input_setting(

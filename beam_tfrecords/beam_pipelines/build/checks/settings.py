@@ -196,8 +196,8 @@ NEEDS: Mapping[str, Need] = {
     # The others need nothing, or another place checks or notes them: the registry, their specs, the listing, a source.
     **dict.fromkeys(
         (
-            "input", "source", "mapping", "parts", "label_pattern", "label_type", "group_rows", "key_column",
-            "allow_outside_root", "allow_private_addresses", "trust_annotations", "duplicates",
+            "input", "source", "mapping", "save_mapping", "parts", "label_pattern", "label_type", "group_rows",
+            "key_column", "allow_outside_root", "allow_private_addresses", "trust_annotations", "duplicates",
             "images", "image_root", "mask_root", "mask_column", "mask_suffix", "image_suffix", "mask_classes",
             "missing_values", "include", "exclude", "classes", "group_column", "join", "fingerprint", "requester_pays",
             "splits", "stratify", "limit", "map", "map_revision", "check_map", "where", "output", "name", "description",

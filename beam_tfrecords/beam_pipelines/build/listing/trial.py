@@ -23,11 +23,15 @@ from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
+from beam_tfrecords.transforms.sources.inputs import name_inputs
+from beam_tfrecords.transforms.sources.names import printable
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.source import Source
 
 _MOST_SUGGESTIONS = 4
+# File for a drafted mapping.
+_DRAFT = "mapping{}.yaml"
 # Refusals of an input that may be documents of another format.
 _UNREAD = frozenset(
     {
@@ -77,9 +81,12 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
     # Only refused inputs need this module.
     from beam_tfrecords.transforms.sources.documents.recognition import suggest_mappings
 
-    mappings: list[Suggestion] = []
+    mappings, more = list[Suggestion](), ""
     with suppress_refusals():
         mappings += suggest_mappings(spec.source.input)
+        # A format of ours is more certain than a draft.
+        if not (mappings or any("detection" in one.settings.get("layout", "") for one in error.suggestions)):
+            mappings, more = _draft(spec)
     left = {"source": None} if spec.source.source != "auto" else {}
     kept = {"layout"} if spec.layout is not None else set[str]()
     mappings = [
@@ -88,7 +95,22 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
         )
         for one in mappings
     ]
-    return RequestError(error.message, [*mappings, *error.suggestions], code=error.code, traceback=error.traceback)
+    message = f"{error.message}{more}"
+    return RequestError(message, [*mappings, *error.suggestions], code=error.code, traceback=error.traceback)
+
+
+def _draft(spec: BuildSpec) -> tuple[list[Suggestion], str]:
+    """Suggests a mapping that is drafted from the documents of an input, or says that some may annotate the images."""
+    from beam_tfrecords.transforms.sources.documents.drafting import describe_draft, find_draft
+
+    text, document = find_draft(name_inputs(spec.source.input).paths[0])
+    if not text:
+        hint = "; {} names the images and may annotate them: docs/mappings.md shows how a mapping reads it"
+        return [], hint.format(printable(document)) if document else ""
+    name = next(one for one in (_DRAFT.format(of) for of in ("", *range(2, 100))) if not storage.exists(one))
+    shown = describe_draft(text)
+    settings = {"save_mapping": name, **({"layout": "detection"} if "objects" in shown else {})}
+    return [Suggestion(f"the annotations of {printable(document)} by a drafted mapping, {shown}", settings)], ""
 
 
 @dataclasses.dataclass

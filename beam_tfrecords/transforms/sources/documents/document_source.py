@@ -35,6 +35,7 @@ from beam_tfrecords.transforms.sources.documents.mapping import (
     DocumentMapping,
     Expression,
     number_names,
+    parse_mapping,
     read_mapping,
 )
 from beam_tfrecords.transforms.sources.documents.trees import ROWS, holds_one, read_samples
@@ -82,24 +83,39 @@ class _Document:
     named: str | None = None
 
 
-def open_input(inputs: Inputs, mapping: str | None, paths: PathSettings, needs: Needs) -> MakeSource:
+def open_input(
+    inputs: Inputs, mapping: str | None, save_mapping: str | None, paths: PathSettings, needs: Needs
+) -> MakeSource:
     """Opens documents.
 
     Raises:
       RequestError: there is no such mapping, or there are no documents.
     """
-    if not mapping:
-        raise RequestError("`source=documents` needs `mapping`, which says where things are", code="missing_setting")
+    if mapping and save_mapping:
+        raise RequestError(
+            "`mapping` and `save_mapping` both say where things are; leave one of them out", code="conflicting_settings"
+        )
+    if not (mapping or save_mapping):
+        raise RequestError(
+            "`source=documents` needs `mapping`, which says where things are, or `save_mapping` to draft it",
+            code="missing_setting",
+        )
     refuse_folders_as_splits(inputs, "documents", needs)
-    found = read_mapping(mapping)
+    text = ""
+    if save_mapping and not storage.exists(save_mapping):
+        # Only new formats need it.
+        from beam_tfrecords.transforms.sources.documents.drafting import describe_draft, draft
+
+        text = draft(inputs)
+    found = parse_mapping(save_mapping or "", text.encode()) if text else read_mapping(mapping or save_mapping or "")
     documents = list(_list_documents(inputs, paths, found))
-    notes: list[str] = []
+    notes = [f"mapping drafted from the documents: {describe_draft(text)}"] if text else []
     if needs.splits.are_auto and not inputs.splits and not any(holds_one(one.below, found) for one in documents):
         files = [one.file.path for one in documents]
         splits = splits_of_names(files)
-        notes = describe_splits(files, splits, inputs)
+        notes += describe_splits(files, splits, inputs)
         documents = [dataclasses.replace(one, named=split) for one, split in zip(documents, splits, strict=True)]
-    return functools.partial(DocumentSource, found, documents, notes)
+    return functools.partial(DocumentSource, found, documents, notes, text)
 
 
 def _list_documents(inputs: Inputs, paths: PathSettings, mapping: DocumentMapping) -> Iterator[_Document]:
@@ -157,11 +173,12 @@ class DocumentSource(Source):
       mapping: where things are in a document.
       documents: the documents.
       notes: notes on their splits.
+      draft: the mapping as YAML, if it was drafted from the documents.
       needs: requested contents.
     """
 
     def __init__(
-        self, mapping: DocumentMapping, documents: Sequence[_Document], notes: Sequence[str], needs: Needs
+        self, mapping: DocumentMapping, documents: Sequence[_Document], notes: Sequence[str], draft: str, needs: Needs
     ) -> None:
         super().__init__()
         self.mapping, self.documents, self._said, self._needs = mapping, documents, notes, needs
@@ -179,6 +196,7 @@ class DocumentSource(Source):
         self._describe(
             provides=contents_in(found),
             columns=tuple(mapping.values),
+            draft=draft,
             class_names=tuple(dict.fromkeys(names.values())),
             labels_may_be_indices=not mapping.class_names,
             # Rows of one image, each of which is an object, are one sample.

@@ -55,16 +55,16 @@ def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
     """
     path = name_inputs(inputs).paths[0]
     if storage.is_folder(path):
-        folder, listed = path, _list_some(path)
+        folder, listed = path, list_some(path)
         files = listed
     else:
         files = find_entries(path)
         folder = storage.dirname(files[0].path)
-        listed = _list_some(folder)
+        listed = list_some(folder)
     # Exports often are in a folder of their own beside that of the images.
     has_images = any(is_image_name(file.path) for file in listed)
     root = {} if has_images else {"image_root": storage.dirname(folder)}
-    documents = _choose_documents(files)
+    documents = choose_documents(files)
     layouts: dict[str, str] = {}
     for file in documents:
         for name, layout in fitting_mappings(file).items():
@@ -88,18 +88,19 @@ def suggest_mapping(name: str, settings: Mapping[str, Any] | None = None) -> Sug
     return Suggestion(f"the images with the {what} of {name}", {"mapping": name, **layout, **(settings or {})})
 
 
-def _list_some(folder: str) -> list[storage.FileEntry]:
+def list_some(folder: str) -> list[storage.FileEntry]:
+    """Returns the first files below a folder."""
     return list(itertools.islice(storage.list_files(folder, literal=True), _MOST_LISTED))
 
 
-def _choose_documents(files: Iterable[storage.FileEntry]) -> list[storage.FileEntry]:
+def choose_documents(files: Iterable[storage.FileEntry], *, most: int = _MOST_DOCUMENTS) -> list[storage.FileEntry]:
     """Returns some documents of each extension."""
     chosen: dict[str, list[storage.FileEntry]] = {}
     for file in files:
-        extension = _extension_of(file.path)
+        extension = extension_of(file.path)
         if extension in EXTENSIONS and 0 < file.size <= _MOST_BYTES:
             some = chosen.setdefault(extension, [])
-            if len(some) < _MOST_DOCUMENTS:
+            if len(some) < most:
                 some.append(file)
     return [file for some in chosen.values() for file in some]
 
@@ -110,7 +111,7 @@ def fitting_mappings(file: storage.FileEntry) -> Mapping[str, str]:
 
     The layout is "" for the default one.
     """
-    extension = _extension_of(file.path)
+    extension = extension_of(file.path)
     read: dict[object, Sequence[Any]] = {}
     found = {}
     for name in mapping_names():
@@ -130,7 +131,7 @@ def fitting_mappings(file: storage.FileEntry) -> Mapping[str, str]:
 
 def _are_named(files: Sequence[storage.FileEntry], glob: str) -> bool:
     """Whether a glob that says more than an extension matches a document."""
-    return glob != f"*{_extension_of(glob)}" and any(fnmatch.fnmatch(file.path, f"*/{glob}") for file in files)
+    return glob != f"*{extension_of(glob)}" and any(fnmatch.fnmatch(file.path, f"*/{glob}") for file in files)
 
 
 @functools.cache
@@ -140,13 +141,14 @@ def _read_mapping(name: str) -> DocumentMapping:
 
 def _may_be(mapping: DocumentMapping, extension: str) -> bool:
     """Whether a mapping may be one of documents with an extension."""
-    own = _extension_of(mapping.documents)
+    own = extension_of(mapping.documents)
     if mapping.columns and own in _TABLES:
         return extension in ROWS
     return own == extension or any({own, extension} <= some for some in _ALIKE)
 
 
-def _extension_of(path: str) -> str:
+def extension_of(path: str) -> str:
+    """Returns the extension of a path, in lower case."""
     return posixpath.splitext(path)[1].lower()
 
 

@@ -50,7 +50,7 @@ def read_samples(
     with storage.open_read(file.path, version=file.version) as opened:
         name = file.path.lower()
         if name.endswith(LINES):
-            yield from _find_each(_seen(_read_lines(opened), fields), mapping)
+            yield from _find_each(_seen(read_lines(opened), fields), mapping)
         elif name.endswith(ROWS) or mapping.columns:
             rows = _read_rows(_decode(opened, most_bytes), mapping, is_csv=name.endswith((".csv", ".tsv")))
             rows = _seen(rows, fields)
@@ -169,7 +169,8 @@ def _find_paths(tree: Any) -> list[Sequence[str]]:
     return found if len(found) == len(parts) else []
 
 
-def _read_lines(file: Any) -> Iterator[Any]:
+def read_lines(file: Any) -> Iterator[Any]:
+    """Yields the values of JSON lines; a `SampleError` in place of a damaged one."""
     for number, line in enumerate(iter(functools.partial(file.readline, _MOST_BYTES), b""), 1):
         if not line.strip():
             continue
@@ -184,19 +185,19 @@ def _read_lines(file: Any) -> Iterator[Any]:
 
 def _read_tree(data: bytes, mapping: DocumentMapping) -> Any:
     try:
-        return _to_tree(parse_xml(data), mapping.lists)
+        return to_tree(parse_xml(data), mapping.lists)
     except RecursionError:
         raise _error("nested too deeply") from None
 
 
-def _to_tree(element: ElementTree.Element, listed: frozenset[str]) -> Any:
+def to_tree(element: ElementTree.Element, listed: frozenset[str]) -> Any:
     """Returns attributes and children of an element as a dictionary, or its text if it has neither.
 
     A child that occurs several times is a list, and so is one that an expression takes for a list.
     """
     children: dict[str, list[Any]] = {}
     for child in element:
-        children.setdefault(child.tag.rpartition("}")[2], []).append(_to_tree(child, listed))
+        children.setdefault(child.tag.rpartition("}")[2], []).append(to_tree(child, listed))
     tree: dict[str, Any] = dict(element.attrib)
     for name, found in children.items():
         tree[name] = found if name in listed or len(found) > 1 else found[0]

@@ -1,0 +1,93 @@
+"""Drafts a mapping from the documents of an input that no mapping of ours reads."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import posixpath
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.transforms.sources.annotations.voc_xml import parse_xml
+from beam_tfrecords.transforms.sources.documents.recognition import choose_documents, extension_of, list_some
+from beam_tfrecords.transforms.sources.documents.trees import LINES, read_lines, to_tree
+from beam_tfrecords.transforms.sources.inputs import Inputs, find_entries, names_several, quote_input
+from beam_tfrecords.transforms.sources.json_text import read_json
+from beam_tfrecords.transforms.sources.meaning.drafts import Document, draft_mapping, names_images
+from beam_tfrecords.transforms.sources.names import is_image_name
+
+# Documents of each extension to read.
+_MOST_DOCUMENTS, _MOST_BYTES, _MOST_LINES = 20, 16 << 20, 500
+
+
+def draft(inputs: Inputs) -> str:
+    """Returns a mapping for the documents of an input, as YAML.
+
+    Raises:
+      RequestError: the documents lack an image, or objects or classes.
+    """
+    text, _ = find_draft(inputs.paths[0])
+    if not text:
+        raise RequestError(
+            f"`save_mapping`: no mapping can be drafted from {quote_input(inputs.paths[0])}: expected documents "
+            "(.json, .jsonl, .xml) that name their images and classes, with or without a box or polygon of each "
+            "object; docs/mappings.md shows how to write one",
+            code="no_draft",
+        )
+    return text
+
+
+def find_draft(path: str) -> tuple[str, str]:
+    """Drafts a mapping for the documents of an input.
+
+    Returns:
+      The mapping as YAML, or ""; and the name of a document that names images, or "".
+
+    Raises:
+      OSError: the input cannot be read.
+    """
+    if not names_several(path) and storage.is_folder(path):
+        files = listed = list_some(path)
+    else:
+        files = find_entries(path)
+        listed = list_some(storage.dirname(files[0].path))
+    images = [file.path for file in listed if is_image_name(file.path)]
+    documents: dict[str, list[Document]] = {}
+    names: dict[str, str] = {}
+    for file in choose_documents(files, most=_MOST_DOCUMENTS):
+        extension = extension_of(file.path)
+        for tree in _read(file, extension):
+            stem = posixpath.splitext(posixpath.basename(file.path))[0]
+            documents.setdefault(extension, []).append(Document(stem, tree))
+            names.setdefault(extension, posixpath.basename(file.path))
+    for extension, several in documents.items():
+        found = draft_mapping(several, images, extension=extension)
+        if found is not None:
+            text = str(yaml.safe_dump(found, sort_keys=False, default_flow_style=None, width=1000))
+            return text, names[extension]
+    annotated = (names[one] for one, several in documents.items() if names_images(several, images, extension=one))
+    return "", next(annotated, "")
+
+
+def describe_draft(text: str) -> str:
+    """Returns a mapping in one line."""
+    shown: str = yaml.safe_dump(yaml.safe_load(text), sort_keys=False, default_flow_style=True, width=10_000)
+    return shown.strip()
+
+
+def _read(file: storage.FileEntry, extension: str) -> Iterator[Any]:
+    if file.size > _MOST_BYTES:
+        return
+    damaged = contextlib.suppress(SampleError, ValueError, RecursionError)
+    with damaged, storage.open_read(file.path, version=file.version) as opened:
+        if extension in LINES:
+            lines = itertools.islice(read_lines(opened), _MOST_LINES)
+            yield from (line for line in lines if not isinstance(line, SampleError))
+        elif extension == ".json":
+            yield read_json(opened.read().removeprefix(b"\xef\xbb\xbf"))
+        elif extension == ".xml":
+            yield to_tree(parse_xml(opened.read()), frozenset())
