@@ -46,6 +46,7 @@ class Area:
     new: Sequence[str]
 
 
+_OF_COLUMNS = ("columns", "column_suggestions", "label_columns", "missing_images", "split_column", "unnamed_columns")
 AREAS = {
     "annotations": Area(
         ["transforms/sources/annotations/[acvy]*.py", "beam_pipelines/build/checks/annotations.py"],
@@ -65,6 +66,19 @@ AREAS = {
             "cases/test_cases.py",
             "properties/test_archives_agree.py",
             *(f"core/test_{name}.py" for name in ("archives", "tar_bombs", "tar_reader", "zip_reader")),
+        ],
+    ),
+    "tables": Area(
+        ["transforms/sources/tables/*.py", *(f"transforms/sources/detect/{name}.py" for name in _OF_COLUMNS)],
+        [
+            "transforms/sources/tables/test_*.py",
+            *(f"beam_pipelines/test_{name}.py" for name in ("tables", "join", "object_cells", "offered_columns")),
+            *(f"beam_pipelines/test_{name}.py" for name in ("number_lists", "parquet_folders", "large_numbers")),
+            "beam_pipelines/test_rows_with_one_key.py",
+        ],
+        [
+            *("cases/test_cases.py", "properties/test_tables.py", "properties/test_formats_agree.py"),
+            *("core/test_table_rows.py", "core/test_row_ranges.py", "core/test_parquet_pages.py"),
         ],
     ),
 }

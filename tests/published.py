@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from tests.framing import Example, records_of
 from tests.pictures import describe_mask, describe_picture
 
 Values = Mapping[str, list[Any]]
+# Of a PNG and a JPEG.
+_STARTS = (b"\x89PNG", b"\xff\xd8")
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _BOX = {f"image/object/bbox/{side}" for side in _SIDES}
 # Features that the key, the picture or the name of a class tells.
@@ -91,10 +94,16 @@ def read_published(path: str | os.PathLike[str]) -> Published:
 
 
 def read_failures(folder: Path) -> dict[str, str]:
-    """Returns key -> reason and detail of each rejected sample, also of a build that published nothing."""
-    lines = [json.loads(line) for line in (folder / "failures.jsonl").read_text().splitlines()]
-    failures = {line["key"]: f"{line['reason']}: {line['detail']}" for line in lines}
-    assert len(failures) == len(lines)
+    """Returns key -> reason and detail of each rejected sample, also of a build that published nothing.
+
+    Of several with one key, all but the first have their number behind the key.
+    """
+    failures: dict[str, str] = {}
+    count: Counter[str] = Counter()
+    for line in map(json.loads, (folder / "failures.jsonl").read_text().splitlines()):
+        key = line["key"]
+        count[key] += 1
+        failures[f"{key} ({count[key]})" if count[key] > 1 else key] = f"{line['reason']}: {line['detail']}"
     return failures
 
 
@@ -102,8 +111,10 @@ def _parts_of(values: Values, manifest: Mapping[str, Any]) -> list[str]:
     names = manifest["class_names"]
     parts, told = [], {*_TOLD}
     for name, found in values.items():
-        if name in ("image", "image/encoded", "image_raw") or name.startswith("images/"):
-            parts += [describe_picture(data) for data in found]
+        is_only = name in ("image", "image/encoded", "image_raw") or name.startswith("images/")
+        if is_only or (name != "mask" and "/mask" not in name and _are_pictures(found)):
+            shown = [describe_picture(data) for data in found]
+            parts += shown if is_only else [f"{name}: {' + '.join(shown)}"]
             told.add(name)
     if "height" in values and "image_raw" in values:
         told |= {"height", "width", "depth"}
@@ -123,6 +134,10 @@ def _parts_of(values: Values, manifest: Mapping[str, Any]) -> list[str]:
         if name not in told:
             parts.append(f"{name}={_show(found)}")
     return parts
+
+
+def _are_pictures(values: list[Any]) -> bool:
+    return bool(values) and all(isinstance(one, bytes) and one.startswith(_STARTS) for one in values)
 
 
 def _class_of(names: list[str], value: Any, feature: str) -> Any:

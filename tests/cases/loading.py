@@ -3,8 +3,10 @@
 The first case of a file is its base. Every other case has the tree and the settings of the case that `of` names, or of
 the base, with its own changes:
 
-    images: file -> description of a picture, as `tests.pictures.picture` takes it; null removes a file.
-    files: file -> text, or a value that is written as JSON, YAML or XML by the file's extension; null removes a file.
+    images: file -> description of a picture, as `tests.pictures.picture` takes it; null removes a file. `{0..9}.png`
+      stands for ten files.
+    files: file -> text, or a value that is written as JSON, YAML, XML or Parquet by the file's extension; null removes
+      a file. The content of `.gz` is compressed.
     edit: file -> changes; `annotations/0/bbox: VALUE` in a value (`+` appends), `old: new` in a text.
     drop: file -> such paths, which are removed.
     archives: archive -> its members in order, as `tests.archive_files.write_archive` takes them; null removes one.
@@ -13,6 +15,8 @@ the base, with its own changes:
     settings: those of `build`, with paths relative to the tree; null removes a setting.
     gives: what happens, which `pytest tests/cases --update-cases` writes: of a published dataset only the difference
       from the case that this one changes; null stands for what is gone.
+
+Values may have the tags of `tests.cases.values`.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import gzip
 import json
 import re
 import shutil
@@ -31,6 +36,7 @@ from xml.sax.saxutils import escape
 import yaml
 
 from tests.archive_files import FILLED, KINDS, damaged, pack_folder, write_archive
+from tests.cases.values import add_tags, parquet_of, spread
 from tests.pictures import picture
 
 FOLDER = Path(__file__).parent
@@ -101,7 +107,9 @@ def read_area(area: str) -> dict[str, Case]:
 
 # Characters of a collection that is written in one line.
 _SHORT = 100
-_EMPTY = Case("", "", "", {}, frozenset(), {}, {}, {}, {}, None)
+# Rejected samples do not stop a build, so that a case shows all of them.
+_DEFAULTS = {"max_failures": 1, "image_encoding": "png"}
+_EMPTY = Case("", "", "", {}, frozenset(), {}, {}, {}, _DEFAULTS, None)
 # Members of these names are pictures; a mapping stands for a member that is no file, or has other bytes.
 _PICTURE = re.compile(r"\.(?:png|jpe?g)\+*$", re.IGNORECASE)
 
@@ -115,10 +123,13 @@ class _Loader(yaml.CSafeLoader):
         return super().construct_mapping(node, deep)
 
 
+add_tags(_Loader)
+
+
 def _change(base: Case, area: str, name: str, stated: Tree) -> Case:
     known = {"images", "files", "edit", "drop", "archives", "pack", "damage", "settings", "gives"}
     assert stated.keys() <= known, f"{name}: {stated.keys() - known}"
-    images, others = stated.get("images", {}), stated.get("files", {})
+    images, others = spread(stated.get("images", {})), stated.get("files", {})
     files = {name: value for name, value in {**base.files, **images, **others}.items() if value is not None}
     for path, changes in stated.get("edit", {}).items():
         for place, value in changes.items():
@@ -173,8 +184,12 @@ def _index(word: str) -> str | int:
 
 
 def _content(name: str, value: Any) -> bytes:
+    if name.endswith(".gz") and not isinstance(value, bytes):
+        return gzip.compress(_content(name.removesuffix(".gz"), value), mtime=0)
     if isinstance(value, bytes):
         return value
+    if name.endswith(".parquet") and not isinstance(value, str):
+        return parquet_of(value)
     if not isinstance(value, str):
         if name.endswith(".xml"):
             value = "".join(_xml(value))

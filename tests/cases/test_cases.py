@@ -13,9 +13,6 @@ from tests.cases.loading import Case, difference, published_by, read_area, read_
 from tests.published import Published, read_failures, read_published
 from tests.refusals import expect
 
-# Rejected samples do not stop a build, so that a case shows all of them.
-DEFAULTS = {"max_failures": 1, "image_encoding": "png"}
-
 
 @pytest.mark.parametrize("case", read_cases(), ids=str)
 def test_case(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> None:
@@ -42,7 +39,7 @@ class Outcome:
         self._builds += 1
         output = self._folder / f"out{self._builds}"
         try:
-            dataset = build(output=str(output), quiet=True, **{**DEFAULTS, **settings})
+            dataset = build(output=str(output), quiet=True, **settings)
         except RequestError as error:
             if is_offered:
                 raise

@@ -106,7 +106,8 @@ def _label_texts(reading: Reading) -> str:
 
 
 def _zeros_and_ones(reading: Reading) -> str:
-    are_flags = reading.source.description.has_several_labels or reading.spec.source.table.label_columns
+    seen = reading.source.description
+    are_flags = seen.has_several_labels or seen.one_hot_length or reading.spec.source.table.label_columns
     return _labels(reading) if are_flags or reading.spec.map else "the labels are not zeros and ones"
 
 

@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS,
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.path_rule import shorten
-from beam_tfrecords.transforms.sources.tables.cells import read_text
+from beam_tfrecords.transforms.sources.tables.cells import read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
 from beam_tfrecords.transforms.stats import share_above
@@ -191,13 +191,17 @@ def _describe_change(change: _Change, name: str, folder: str, root: str) -> str:
 
 
 def first_images(table: Table, columns: Columns) -> Iterator[str]:
-    """Yields the image paths of the rows, in their order."""
+    """Yields the paths of the first image of each row, in the order of the rows."""
     pattern = _pattern_of(columns)
     needed = pattern_columns(pattern) if columns.has_images else []
+    is_list = next(iter(columns.images), None) in columns.lists
     for row in table.rows(needed) if needed else ():
         if not isinstance(row, InvalidRow):
             with contextlib.suppress(SampleError):
-                yield fill_pattern(pattern, {name: read_text(row, name) for name in needed})
+                if is_list:
+                    yield from read_paths(row, needed[0])[:1]
+                else:
+                    yield fill_pattern(pattern, {name: read_text(row, name) for name in needed})
 
 
 def _pattern_of(columns: Columns) -> str:

@@ -150,14 +150,14 @@ class JoinedTable:
         return SampleError(Stage.LIST, FailureReason.VALUE_MISSING, f"{self.shown} {what}")
 
     def rows(self, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Yields the rows with only these columns; the column "" has the split that a file lists.
+        """Yields the rows with only these columns; the column "" of lists of splits has the split that a file lists.
 
         Raises:
           SampleError: the table is damaged.
         """
         for number, file in enumerate(self.files):
-            split = {"": self.splits[number]} if "" in columns else {}
-            for row in file.rows([name for name in columns if name]):
+            split = {"": self.splits[number]} if self.splits and "" in columns else {}
+            for row in file.rows([name for name in columns if name not in split]):
                 check_end(row)
                 if not isinstance(row, InvalidRow):  # Its sample is reported as lacking a row.
                     yield {**row, **split}

@@ -142,6 +142,7 @@ class TableSource(Source):
         columns, table = self._readers[0].columns, self._readers[0].table
         image = next(iter(columns.images.values()), None)
         found = column_suggestions(table, image=image, needs_image=False, needs_label=True)
+        found = [one for one in found if one.settings != {"label_column": self.description.label_column}]
         return "", [one for one in found if one.settings.keys() & {"label_column", "label_columns"}]
 
     def samples(self) -> Iterator[SampleRef]:

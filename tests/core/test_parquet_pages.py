@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import random
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from beam_tfrecords.transforms.sources.tables import parquet_pages
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
@@ -44,35 +42,6 @@ def test_the_headers_of_all_pages_are_read(tmp_path, codec, version):
                 sizes = [*parquet_pages._page_sizes(file, start, start + chunk.total_compressed_size)]
                 assert 0 < sum(size for _, size in sizes) <= chunk.total_uncompressed_size
                 assert sum(compressed for compressed, _ in sizes) <= chunk.total_compressed_size
-
-
-@pytest.fixture(params=["gzip", "zstd", "brotli"])
-def bomb(request, tmp_path):
-    """A file of some KB with a page of 80 MB, behind a row group without one."""
-    images = [{"bytes": b"pixels", "path": None}] * 2 + [{"bytes": bytes(80_000), "path": None}] * 1000
-    table = pa.table({"image": images, "label": [0, 1] * 501})
-    path = tmp_path / "a.parquet"
-    with pq.ParquetWriter(path, table.schema, compression=request.param, use_dictionary=False) as writer:
-        writer.write_table(table.slice(0, 2))
-        writer.write_table(table.slice(2))
-    assert path.stat().st_size < 200_000
-    return path
-
-
-def test_a_page_out_of_proportion_is_not_decompressed(bomb, opened, read_containers):
-    before = pa.default_memory_pool().bytes_allocated()
-    samples, _ = read_containers(opened(bomb))
-    failures = [sample.failure for sample in samples]
-    assert (len(samples), failures[:2]) == (1002, [None, None])
-    assert all(one and one[0] == "corrupt" and "expands to" in one[1] for one in failures[2:])
-    assert pa.default_memory_pool().bytes_allocated() - before < 1 << 20
-
-
-def test_the_rows_of_such_a_table_are_rejected(tmp_path, opened):
-    table = pa.table({"image": ["1.jpg"] * 2, "label": ["a" * 50_000_000] * 2})
-    pq.write_table(table, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
-    failures = [sample.failure for sample in itertools.islice(opened(tmp_path / "a.parquet").samples(), 5)]
-    assert [one and "expands to" in one[1] for one in failures] == [True, True]
 
 
 @each("seed", range(20))
@@ -112,7 +81,7 @@ def test_no_byte_of_a_footer_ends_the_process(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": [[1, 2], [3]], "b": [{"x": "y"}, None]}), path, store_schema=False)
     command = [sys.executable, "-c", textwrap.dedent(program), str(path)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[4])
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) > 50
 

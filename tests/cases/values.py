@@ -1,0 +1,87 @@
+"""Tags of YAML for values of cases.
+
+- `!lines [header, {40: "[n].png,[cat|dog]"}]` is a text of lines, also of as many as a number says. `[n]` is the number
+  of such a line, `[cat|dog]` has one word after the other, and `[x*300]` has a character 300 times.
+- `!in/utf-16 "text"` is a text in an encoding.
+- `!picture red 8x8` has the bytes of a picture.
+- `!parquet {rows: [...], types: {...}, features: {...}, ...}` is a Parquet file. `types` has Arrow's names of the types
+  of columns, `features` has the description that Hugging Face's datasets writes; the rest are options of the writer.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from tests.pictures import picture
+
+
+def _lines(parts: Sequence[Any]) -> str:
+    """Returns the text of `!lines`."""
+    lines = []
+    for part in parts:
+        counts = part.items() if isinstance(part, dict) else [(1, part)]
+        lines += [_fill(text, number) for count, text in counts for number in range(count)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _fill(text: str, number: int) -> str:
+    words = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
+    chosen = words.sub(lambda match: (parts := match[1].split("|"))[number % len(parts)], text)
+    return re.sub(r"\[(.)\*(\d+)\]", lambda match: match[1] * int(match[2]), chosen).replace("[n]", str(number))
+
+
+def parquet_of(
+    rows: Sequence[Mapping[str, Any]],
+    types: Mapping[str, str] | None = None,
+    features: Any = None,
+    **options: Any,
+) -> bytes:
+    """Returns the file of `!parquet`."""
+    table = pa.Table.from_pylist(list(rows))
+    for name, kind in (types or {}).items():
+        column = pa.array([row.get(name) for row in rows], pa.type_for_alias(kind))
+        table = table.set_column(table.column_names.index(name), name, column)
+    if features is not None:
+        text = features if isinstance(features, str) else json.dumps({"info": {"features": features}})
+        table = table.replace_schema_metadata({b"huggingface": text.encode()})
+    content = io.BytesIO()
+    pq.write_table(table, content, **options)
+    return content.getvalue()
+
+
+def add_tags(loader: Any) -> None:
+    """Teaches a loader of YAML the tags."""
+    for tag, make in {"!lines": _lines, "!picture": picture, "!parquet": parquet_of}.items():
+        loader.add_constructor(tag, functools.partial(_construct, make))
+    loader.add_multi_constructor("!in/", lambda loader, name, node: loader.construct_scalar(node).encode(name))
+
+
+def _construct(make: Callable[..., Any], loader: Any, node: Any) -> Any:
+    if isinstance(node, yaml.MappingNode):
+        return make(**loader.construct_mapping(node, deep=True))
+    if isinstance(node, yaml.SequenceNode):
+        return make(loader.construct_sequence(node, deep=True))
+    return make(loader.construct_scalar(node))
+
+
+def spread(names: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns file -> value with a file for each number of `{0..9}`."""
+    found: dict[str, Any] = {}
+    for name, value in names.items():
+        start, mark, rest = name.partition("{")
+        first, dots, rest = rest.partition("..")
+        last, end, rest = rest.partition("}")
+        if mark and dots and end:
+            found |= {f"{start}{number}{rest}": value for number in range(int(first), int(last) + 1)}
+        else:
+            found[name] = value
+    return found
