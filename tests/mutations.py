@@ -70,12 +70,7 @@ AREAS = {
     ),
     "tables": Area(
         ["transforms/sources/tables/*.py", *(f"transforms/sources/detect/{name}.py" for name in _OF_COLUMNS)],
-        [
-            "transforms/sources/tables/test_*.py",
-            *(f"beam_pipelines/test_{name}.py" for name in ("tables", "join", "object_cells", "offered_columns")),
-            *(f"beam_pipelines/test_{name}.py" for name in ("number_lists", "parquet_folders", "large_numbers")),
-            "beam_pipelines/test_rows_with_one_key.py",
-        ],
+        [],
         [
             *("cases/test_cases.py", "properties/test_tables.py", "properties/test_formats_agree.py"),
             *("core/test_table_rows.py", "core/test_row_ranges.py", "core/test_parquet_pages.py"),
