@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.mask_colors import NAMED
 from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
-from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
+from beam_tfrecords.transforms.sources.detect.row_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.inputs import folder_of_input
 from beam_tfrecords.transforms.sources.names import printable

@@ -26,8 +26,8 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
 )
 from beam_tfrecords.transforms.sources.detect.judge import describe_unread_files
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
-from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_split_lists
 from beam_tfrecords.transforms.sources.detect.names import is_known
+from beam_tfrecords.transforms.sources.detect.row_sidecars import find_lists, name_split_lists
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree, find_prefix
 from beam_tfrecords.transforms.sources.inputs import Inputs

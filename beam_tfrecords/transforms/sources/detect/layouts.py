@@ -318,7 +318,7 @@ def _find_classes(level: Level) -> Interpretation:
 
 def _find_labels(level: Level) -> dict[str, ListedLabels]:
     """Returns base -> labels, for split folders without class folders whose labels are in a list."""
-    from beam_tfrecords.transforms.sources.detect.table_sidecars import find_labels
+    from beam_tfrecords.transforms.sources.detect.row_sidecars import find_labels
 
     folder, tree = level.request.folders[0] if len(level.request.folders) == 1 else None, level.tree
     flat = [base for base in level.bases if not tree.below(base)]

@@ -18,9 +18,8 @@ from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
 )
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
-from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, list_lists, name_label_lists
 from beam_tfrecords.transforms.sources.detect.mask_pairs import without_masks
-from beam_tfrecords.transforms.sources.detect.table_sidecars import find_tables, list_tables
+from beam_tfrecords.transforms.sources.detect.row_sidecars import find_rows, list_lists, list_tables, name_label_lists
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable, suppress_refusals
 from beam_tfrecords.transforms.sources.names import printable
@@ -108,8 +107,7 @@ def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Yields suggestions that read files next to the images instead of folder labels."""
     yield from find_annotations(tree, request)
     if request.by_folders:
-        tables = find_tables(tree, request), find_lists(tree, request)
-        yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
+        yield from itertools.islice(find_rows(tree, request), _MOST_TABLES)
 
 
 def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
@@ -135,8 +133,7 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
         yield from (one for one in followed if says_masks or "segmentation" in one.settings.values())
         return
     if request.by_folders and not error.has_lists:
-        tables = find_tables(tree, request), find_lists(tree, request)
-        yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
+        yield from itertools.islice(find_rows(tree, request), _MOST_TABLES)
     yield from followed
     if request.needs.label and samples:
         # As images of a plain archive, they would lose their fields without a note.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from beam_tfrecords import storage
@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.settings import change_settings, settings_of
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.table import TableFile
 
 # Number of samples to list for a suggestion.
@@ -29,7 +30,6 @@ _NEEDS: Mapping[str, Mapping[str, Any]] = {
     "detection_masks": {"label": False, "objects": True, "polygons": True},
     "segmentation": {"label": False, "objects": False, "mask": True},
 }
-_TableFile = TypeVar("_TableFile", bound=TableFile)
 _Value = TypeVar("_Value")
 
 
@@ -69,13 +69,11 @@ def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0,
     return bool(good) and len(good) >= share * min(max(images, len(refs)), _MOST)
 
 
-def read_first_rows(
-    path: str, open_file: Callable[[str], _TableFile]
-) -> tuple[_TableFile, list[Mapping[str, Any]]] | None:
+def read_first_rows(path: str) -> tuple[TableFile, list[Mapping[str, Any]]] | None:
     """Opens a table and reads its valid first rows; returns None if there are none."""
     found = None
     with suppress_refusals():
-        table = open_file(path)
+        table = open_table(path)
         found = table, table.head(table.columns, _ROWS)
     return found if found and found[1] else None
 

@@ -1,0 +1,370 @@
+"""Finds tables and lists of images and labels next to the images, the settings that read them, and their labels."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, plain_name
+from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
+from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
+from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request
+from beam_tfrecords.transforms.sources.detect.judge import describe_unused
+from beam_tfrecords.transforms.sources.detect.label_columns import find_one_hot, find_only_label
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.trial import is_usable, read_first_rows, spread, suppress_refusals
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT
+from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
+from beam_tfrecords.transforms.sources.registry import source_of_file
+from beam_tfrecords.transforms.sources.tables.any_table import open_table
+from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
+from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
+from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow
+from beam_tfrecords.transforms.sources.tables.text_table import TextTable
+
+# Numbers of tables to suggest, and of their folders of images.
+_MOST_TABLES = 8
+_MOST_FOLDERS = 8
+# Numbers of lists, of tables in which the labels of a folder are looked for, and of folders of the images of a list.
+_MOST_FILES = 24
+_MOST_PLACES = 12
+# Limit of labels, which are kept in memory.
+_MOST_LABELS = 1_000_000
+# Submission templates list test images with placeholder labels.
+_TEMPLATE = re.compile(r"submission|submit", re.IGNORECASE)
+_SPLITS = ("train", "validation", "test")
+_LABEL_WORDS = re.compile(r"label|class|annot|list|truth|box|gt\b", re.IGNORECASE)
+# Lists of positions in images.
+_POSITIONS = re.compile(r"box|landmark|part|keypoint")
+# Train and validation in one list, next to a list for test.
+_TRAIN_AND_VALIDATION = re.compile(r"train_?val", re.IGNORECASE)
+_DIGITS = re.compile(r"(\d+)")
+
+
+def is_table(name: str) -> bool:
+    """Whether a file has the extension of a table."""
+    return source_of_file(name) in ("csv", "jsonl", "parquet")
+
+
+def list_tables(tree: FolderTree) -> list[str]:
+    """Returns the paths of the tables in the folders, those nearest to the root first."""
+    return tree.find_others(is_table)
+
+
+def list_lists(tree: FolderTree) -> list[str]:
+    """Returns the paths of text files in the folders, those nearest to the root first."""
+    return tree.find_others(lambda name: name.lower().endswith(".txt"))
+
+
+def name_label_lists(tree: FolderTree) -> list[str]:
+    """Returns the text files whose names contain a split or a word for labels."""
+    return [path for path in list_lists(tree) if split_of_list(path) or _LABEL_WORDS.search(posixpath.basename(path))]
+
+
+def name_split_lists(tree: FolderTree) -> list[str]:
+    """Returns a group of text files for several splits, such as train.txt and test.txt; [] if there is none."""
+    found = list_lists(tree)
+    named = next((paths for paths in group_by_split(found) if len({*map(split_of_list, paths)} - {None}) > 1), None)
+    return named or [path for path in found if posixpath.basename(path) == "train_test_split.txt"]
+
+
+def find_rows(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+    """Yields suggestions that read tables or lists of images and labels instead of folder labels.
+
+    Args:
+      tree: the folders.
+      request: the request, which names their root folder.
+    """
+    if request.root is not None and not request.names_paths:
+        yield from _find_tables(tree, request, request.root)
+        yield from find_lists(tree, request)
+
+
+def _find_tables(tree: FolderTree, request: Request, root: str) -> Iterator[Suggestion]:
+    metadata = _find_metadata(tree, root)
+    if metadata is not None:
+        yield metadata[1]
+    several = list(_find_tables_of_splits(tree, request, root))
+    yield from several
+    for path in list_tables(tree)[:_MOST_TABLES]:
+        if any(word.endswith(f"={storage.join(root, path)}") for one in several for word in one.settings["input"]):
+            continue
+        if metadata is not None and posixpath.basename(path) == metadata[0]:
+            continue
+        found = None if _TEMPLATE.search(path) else _read_table(path, tree, root)
+        if found is None:
+            continue
+        folder, settings = found
+        suggestion = Suggestion(f"the rows of {path}", {"input": storage.join(root, path), **settings})
+        if is_usable(request, suggestion.settings, images=tree.images(folder)):
+            yield suggestion
+
+
+def _find_tables_of_splits(tree: FolderTree, request: Request, root: str) -> Iterator[Suggestion]:
+    """Yields suggestions that read a table for each split, such as train.csv and test.csv, with the same settings."""
+    for paths in group_by_split(list_tables(tree)[:_MOST_TABLES]):
+        if len({*map(split_of_list, paths)} - {None}) == len(paths) > 1:
+            first, *others = [_read_table(path, tree, root) for path in paths]
+            inputs = [f"{split_of_list(path)}={storage.join(root, path)}" for path in paths]
+            if first and all(one == first for one in others) and is_usable(request, {**first[1], "input": inputs}):
+                yield Suggestion(f"the rows of {', '.join(paths)}", {"input": inputs, **first[1]})
+
+
+def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:
+    """Returns the file name of Hugging Face's metadata tables, and the suggestion that reads them; None without any."""
+    from beam_tfrecords.transforms.sources.tables.hf_folder import METADATA
+
+    path = next((path for path in list_tables(tree) if posixpath.basename(path) in METADATA), None)
+    cells = _read_cells(storage.join(root, path)) if path else None
+    if path is None or cells is None or not any(map(is_file_name, cells)):
+        return None
+    others = {name: values for name, values in cells.items() if not is_file_name(name)}
+    settings: dict[str, Any] = {"layout": "image"}
+    if hold_objects(others.get(OBJECTS, ())):
+        settings = {}
+    elif label := find_only_label(others):
+        settings = {"label_column": label}
+    elif len(others) == 1 and all(isinstance(value, str) for value in next(iter(others.values()))):
+        settings = {"label_column": next(iter(others)), "label_type": "text"}
+    return posixpath.basename(path), Suggestion(f"the rows of {path}", {"source": "hf_folder", **settings})
+
+
+def _read_cells(path: str) -> dict[str, list[Any]] | None:
+    """Returns column -> cells of the first rows of a table; None if it has no rows."""
+    found = read_first_rows(path)
+    return {name: [row[name] for row in found[1]] for name in found[0].columns} if found else None
+
+
+def _read_table(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
+    """Returns the folder of a table's images, and the settings that read it; None without images and certain labels."""
+    cells = _read_cells(storage.join(root, path))
+    if cells is None:
+        return None
+    images = _find_images(path, cells, tree, root)
+    if images is None:
+        return None
+    column, folder, settings = images
+    others = {name: values for name, values in cells.items() if name != column}
+    if label := find_only_label(others):
+        return folder, {**settings, "label_column": label}
+    columns = find_one_hot(others, len(cells[column]))
+    are_classes = 1 < len(columns) == len(others)
+    return (folder, {**settings, "label_columns": ",".join(columns)}) if are_classes else None
+
+
+def _find_images(
+    path: str, cells: Mapping[str, Sequence[Any]], tree: FolderTree, root: str
+) -> tuple[str, str, dict[str, Any]] | None:
+    """Returns the column that names images, their folder, and the settings that find them; None if there is none."""
+    beside = posixpath.dirname(path)
+    folders = ["", *(one for one, folder in tree.walk() if folder.images and one)][: _MOST_FOLDERS + 1]
+    split = split_in_name(posixpath.basename(path).rpartition(".")[0])
+    # Tries columns of file names before columns of numbers.
+    for column, values in sorted(cells.items(), key=lambda item: not _has_extension(map(str, item[1]))):
+        some = spread(values)
+        words = [str(value) for value in some if isinstance(value, (str, int)) and str(value)]
+        if len(words) < len(some):
+            continue
+        found = [(folder, ending) for folder in folders if (ending := _ending(words, folder, tree, root)) is not None]
+        if len(found) > 1:
+            # Other splits may have images with the same numbers.
+            found = [one for one in found if split_in_name(one[0].partition("/")[0]) == (split or "train")]
+        if len(found) != 1:
+            continue
+        folder, ending = found[0]
+        where = {"image_root": storage.join(root, folder).rstrip("/")} if folder != beside else {}
+        image = {"image_path": f"{{{column}}}{ending}"} if ending else {"image_column": column}
+        return column, folder, {**image, **where}
+    return None
+
+
+def _ending(words: Sequence[str], folder: str, tree: FolderTree, root: str) -> str | None:
+    """Returns the extension, possibly "", that turns cells into names of images in a folder; None if there is none."""
+    endings = [""] if _has_extension(words) else sorted({posixpath.splitext(name)[1] for name in tree.names([folder])})
+    for ending in endings:
+        paths = [posixpath.join(folder, word + ending) for word in words]
+        if all(not one.startswith("/") and storage.is_file(storage.join(root, one)) for one in paths):
+            return ending
+    return None
+
+
+def _has_extension(words: Iterable[str]) -> bool:
+    return all(posixpath.splitext(word)[1].lower() in IMAGE_EXTENSIONS for word in words)
+
+
+def find_lists(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+    """Yields suggestions that read lists of images with labels, using the lists for the most splits."""
+    root = request.root
+    if root is None or request.names_paths:
+        return
+    groups = group_by_split(list_lists(tree)[:_MOST_FILES])
+    suggestions = [found for paths in groups if (found := _suggest(paths, tree, root))]
+    most = max(
+        (len(one.settings["input"]) for one in suggestions if isinstance(one.settings["input"], list)), default=1
+    )
+    # Prefers several attributes per image over a single number.
+    for one in sorted(suggestions, key=lambda one: "label_columns" not in one.settings):
+        inputs = one.settings["input"]
+        if (len(inputs) if isinstance(inputs, list) else 1) == most and is_usable(request, one.settings):
+            yield one
+
+
+def _plain(path: str) -> str:
+    """Returns the name of a list without its split, which all lists of a group share."""
+    return plain_name("_".join(word for word in _words(path) if split_in_name(word) is None))
+
+
+def split_of_list(path: str) -> str | None:
+    """Returns the split in the name of a list, or None."""
+    return split_in_name("_".join(_words(path)))
+
+
+def _words(path: str) -> list[str]:
+    stem = _TRAIN_AND_VALIDATION.sub("train", posixpath.basename(path).rpartition(".")[0])
+    return re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", stem)
+
+
+def _is_of_another_split(path: str, split: str | None) -> bool:
+    """Whether the path of a folder contains a split other than the split of a list."""
+    found = set(map(split_in_name, path.split("/"))) - {None}
+    return split is not None and bool(found) and split not in found
+
+
+def group_by_split(paths: Sequence[str]) -> list[list[str]]:
+    """Groups lists or tables that differ only in their split; returns groups with the most splits first."""
+    groups: dict[tuple[str, str], dict[str, str]] = {}
+    for path in paths:
+        split = split_of_list(path) or ""
+        key = (posixpath.dirname(path), _plain(path) if split else posixpath.basename(path))
+        groups.setdefault(key, {}).setdefault(split, path)
+    # Keeps only the first of numbered folds.
+    order = {key: [int(word) if word.isdecimal() else -1 for word in _DIGITS.split(key[1])] for key in groups}
+    found: dict[tuple[str, str], list[str]] = {}
+    for key in sorted(groups, key=lambda key: (-len(groups[key]), key[0], order[key], key)):
+        lists = [groups[key][split] for split in ("", *_SPLITS) if split in groups[key]]
+        found.setdefault((key[0], _DIGITS.sub("", key[1])), lists)
+    return [*found.values()]
+
+
+def _suggest(paths: Sequence[str], tree: FolderTree, root: str) -> Suggestion | None:
+    """Suggests reading the lists of a group; None if they do not contain images with labels."""
+    if NOT_LABEL_NAMES.search(_plain(paths[0])) or _POSITIONS.search(_plain(paths[0])):
+        return None
+    found = {path: one for path in paths if (one := _read_list(path, tree, root))}
+    settings = [one for _, one in found.values()]
+    if not found or any(one != settings[0] for one in settings):
+        return None
+    inputs = [(f"{split}=" if (split := split_of_list(path)) else "") + storage.join(root, path) for path in found]
+    roots = [storage.join(root, folder) if folder else root for folder, _ in found.values()]
+    where = roots if len({*roots}) > 1 else roots[0]
+    beside = [storage.dirname(storage.join(root, path)) for path in found]
+    image_root = {} if {*beside} == {*roots} and len({*roots}) == 1 else {"image_root": where}
+    shown = inputs if len(inputs) > 1 else inputs[0]
+    return Suggestion(f"the rows of {', '.join(found)}", {"source": "csv", "input": shown, **settings[0], **image_root})
+
+
+def _read_list(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
+    """Returns the folder that paths in a list are relative to, and settings for image and label; None if unsuitable."""
+    table, rows = read_first_rows(storage.join(root, path)) or (None, [])
+    if not isinstance(table, TextTable) or table.parser.form != "list":
+        return None
+    found = _find_folder([row[IMAGE] for row in spread(rows)], path, tree, root)
+    if found is None:
+        return None
+    folder, ending = found
+    image = {"image_path": f"{{{IMAGE}}}{ending}"} if ending else {}
+    one_hot = one_hot_columns(table)
+    labels = {row.get(LABEL, "") for row in rows}
+    if len(labels) > 1 and not any(label.startswith("-") for label in labels):
+        splits = {"split_column": SPLIT} if SPLIT in table.columns else {}
+        return folder, {**image, "label_column": LABEL, **splits}
+    return (folder, {**image, "label_columns": ",".join(one_hot)}) if len(one_hot) > 1 else None
+
+
+def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
+    """Returns the folder that paths in a list are relative to, and the extension that they lack; None if not found.
+
+    Args:
+      words: some of the paths.
+      of: path of the list.
+      tree: the folders.
+      root: path of their root folder.
+    """
+    beside, split = posixpath.dirname(of), split_of_list(of)
+    folders = {""}
+    endings = {""}
+    for path, held in tree.walk():
+        if held.images:
+            folders |= {path, posixpath.dirname(path)}
+            endings |= {posixpath.splitext(name)[1] for _, name in held.names}
+    # Prefers folders of the list's split, because other splits may contain images with the same numbers. Tries mask
+    # folders last, because masks have the names of their images.
+    near = sorted(
+        folders,
+        key=lambda one: (
+            any(map(is_annotation, one.split("/"))),
+            _is_of_another_split(one, split),
+            not beside or not f"{one}/".startswith(f"{beside}/"),
+            one.count("/"),
+            one,
+        ),
+    )
+    for folder in near[:_MOST_PLACES]:
+        for ending in sorted(endings):
+            if all(storage.is_file(storage.join(root, posixpath.join(folder, word + ending))) for word in words):
+                return folder, ending
+    return None
+
+
+def find_labels(
+    tree: FolderTree, root: str, base: str, split: str | None, classes: Collection[str]
+) -> ListedLabels | None:
+    """Finds a list that covers at least half of the images in a folder, with only the given classes; None without one.
+
+    Args:
+      tree: the folders.
+      root: path of their root folder.
+      base: path of the folder, relative to the root.
+      split: split of the images in the folder.
+      classes: names of the class folders of other splits.
+    """
+    paths = [*list_lists(tree)[:_MOST_FILES], *list_tables(tree)[:_MOST_FILES]]
+    for path in (one for one in paths if split_of_list(one) in (None, split)):
+        found = _read_labels(path, tree, root, base)
+        if set(found.labels.values()) <= {*classes} and 0 < tree.total(base) <= 2 * len(found.labels):
+            return found
+    return None
+
+
+def _read_labels(path: str, tree: FolderTree, root: str, base: str) -> ListedLabels:
+    """Reads a list or table; without labels if it has none, or two labels for an image."""
+    nothing = ListedLabels(path, {})
+    read = _read_list if path.lower().endswith(".txt") else _read_table
+    folder, settings = read(path, tree, root) or ("", {})
+    label = settings.get("label_column")
+    if not label:
+        return nothing
+    images = storage.join(root, folder).rstrip("/")
+    pattern = settings.get("image_path") or f"{{{settings.get('image_column', IMAGE)}}}"
+    columns = pattern_columns(pattern)
+    labels: dict[str, str] = {}
+    notes: list[str] = []
+    with suppress_refusals():
+        table = open_table(storage.join(root, path))
+        for row in itertools.islice(table.rows([*columns, label]), _MOST_LABELS):
+            if isinstance(row, InvalidRow):
+                continue
+            name = fill_pattern(pattern, {column: str(row[column]) for column in columns})
+            image = storage.join(images, name.removeprefix("./"))
+            below = image.removeprefix(f"{storage.join(root, base)}/")
+            if below != image and labels.setdefault(below, str(row[label])) != str(row[label]):
+                return nothing
+        notes = describe_unused(table, {*columns, label})
+    return ListedLabels(path, labels, notes)
