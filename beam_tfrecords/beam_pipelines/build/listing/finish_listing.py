@@ -248,7 +248,7 @@ def _join_tables(listing: Listing, spec: BuildSpec, source: Source, folder: str)
     return joined
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class ListedKeys(Table):
     """The keys of listed samples."""
 

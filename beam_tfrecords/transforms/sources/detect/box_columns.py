@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import plain_name
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns, read_number, read_sides
 from beam_tfrecords.transforms.sources.tables.object_cells import choose_format, find_sizes
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, available
+from beam_tfrecords.transforms.sources.tables.table import Table, available
 from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings
 
 # Usual names, compared without case, spaces and underscores, and without a prefix such as bbox.
@@ -71,7 +70,7 @@ def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | N
     if not settings.box_columns:
         _refuse_turned(table, plain, sides, form)
     size = find_sizes(table.columns, without=sides)
-    rows = [row for row in itertools.islice(table.rows([*sides, *size]), _ROWS) if not isinstance(row, InvalidRow)]
+    rows = table.head([*sides, *size], _ROWS)
     boxes = [
         (values, [read_number(row[name]) for name in size])
         for row in rows

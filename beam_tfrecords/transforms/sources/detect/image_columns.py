@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import (
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.selection import read_names
 from beam_tfrecords.transforms.sources.tables.cells import is_path_list
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, available
+from beam_tfrecords.transforms.sources.tables.table import Table, available
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 # Column names that Hugging Face's datasets uses in tables next to images.
@@ -175,9 +174,6 @@ def find_lists(table: Table, images: Mapping[str, str]) -> set[str]:
     """Returns the columns that contain lists of paths in the first rows."""
     columns = [column for column in images.values() if column not in table.embedded]
     first: dict[str, Any] = {}
-    for row in itertools.islice(table.rows(columns), _ROWS) if columns else ():
-        if not isinstance(row, InvalidRow):
-            first = {**{name: cell for name, cell in row.items() if cell and cell != "[]"}, **first}
-        if len(first) == len(set(columns)):
-            break
+    for row in table.head(columns, _ROWS) if columns else ():
+        first = {**{name: cell for name, cell in row.items() if cell and cell != "[]"}, **first}
     return {column for column in columns if is_path_list(first.get(column))}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import SPLIT_NAMES as
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, available, first_cells
+from beam_tfrecords.transforms.sources.tables.table import Table, available, first_cells
 from beam_tfrecords.transforms.splits import Splits, name_split, read_splits
 
 # Boolean column -> splits for true and false.
@@ -337,8 +336,7 @@ def _words(table: Table, column: str) -> set[str]:
 
 def _count_words(table: Table, column: str) -> Counter[str]:
     """Counts the words in the first rows of a column, without lists."""
-    rows = itertools.islice(table.rows([column]), _ROWS)
-    cells = (row[column] for row in rows if not isinstance(row, InvalidRow))
+    cells = (row[column] for row in table.head([column], _ROWS))
     return Counter(word for cell in cells if not isinstance(cell, list) and (word := _word(cell)))
 
 

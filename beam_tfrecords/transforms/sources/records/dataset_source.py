@@ -208,7 +208,7 @@ def join_datasets(datasets: Mapping[str, Dataset], joins: Joins) -> tuple[list[J
     return fit_all(joins, KeyTable(",".join(datasets), ("key",), shards=shards))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class KeyTable(Table):
     """A table of the keys of all records, read from the indices."""
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.storage.reading import parsing
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
@@ -27,7 +28,8 @@ from beam_tfrecords.transforms.sources.tables.hf_features import parse_features
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.parquet_table import fitting_rows, is_list, opened, read_rows
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
+from beam_tfrecords.transforms.sources.tables.table_rows import list_rows
 
 # Target size of the images in a batch, and the most rows of a batch.
 _BATCH_BYTES = 32 << 20
@@ -60,7 +62,9 @@ class ReadHfParquet:
     allow_outside_root: bool
     classes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
-    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(
+        self, container: Container, staging: StagingFiles, skipped: Skipped
+    ) -> Iterator[SampleRef | RefColumns]:
         """Yields one reference per row.
 
         Args:
@@ -70,42 +74,60 @@ class ReadHfParquet:
           ChangedError: the file is no longer the listed version.
           SampleError: the footer, which contains the number of rows, cannot be read.
         """
-        split = self.splits.get(container.uri)
         with contextlib.ExitStack() as stack:
             with parsing():
                 file = stack.enter_context(opened(container.uri, version=container.version))
                 plain = stack.enter_context(storage.open_read(container.uri, version=container.version))
             cells = self._named(parse_features(file.schema_arrow).classes)
-            number = end = 0
+            first = 0
             for group in range(file.num_row_groups):
-                metadata = file.metadata.row_group(group)
-                end += metadata.num_rows
-                try:
-                    self._check_columns(file)
-                    with parsing():
-                        check_pages(plain, file.metadata, group, [*self.cells.needed, *self.images.values()])
-                    finders = {of: _StoredImageFinder(container, plain, metadata, of) for of in self.images.values()}
-                    for images, row in self._rows(file, group):
-                        located = _CellImages(
-                            number_key(number),
-                            cells=images,
-                            row=number,
-                            container=container,
-                            reader=self,
-                            finders=finders,
-                            staging=staging,
-                        )
-                        yield cells.sample(row, located, prefix=container.key_prefix, split=split)
-                        number += 1
-                    if number < end:
-                        detail = f"its group of rows has {metadata.num_rows:,} by the footer, and fewer there"
-                        raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
-                except SampleError as error:
-                    lost = SampleError(error.stage, error.reason, f"from row {number:,} on: {error.detail}")
-                    yield from reject_missing(container, range(number, end), lost, split=split)
-                    number = end
+                yield from self._read_group(cells, file, plain, group, container, staging, first)
+                first += file.metadata.row_group(group).num_rows
                 # Otherwise Arrow keeps the memory of this group and allocates more for the next.
                 pa.default_memory_pool().release_unused()
+
+    def _read_group(
+        self,
+        cells: RowReader,
+        file: pq.ParquetFile,
+        plain: IO[bytes],
+        group: int,
+        container: Container,
+        staging: StagingFiles,
+        first: int,
+    ) -> Iterator[SampleRef | RefColumns]:
+        """Yields the references of a row group, whose first row has the number `first`; damage rejects the rest."""
+        split, count = self.splits.get(container.uri), 0
+        metadata = file.metadata.row_group(group)
+        try:
+            self._check_columns(file)
+            with parsing():
+                check_pages(plain, file.metadata, group, [*self.cells.needed, *self.images.values()])
+            finders = {of: _StoredImageFinder(container, plain, metadata, of) for of in self.images.values()}
+
+            unread = {next(iter(self.images)): ("", None, None)}
+
+            def locate(number: int, row: Row) -> Located:
+                return _CellImages(
+                    number_key(number),
+                    cells=unread if isinstance(row, InvalidRow) else _name_cells(self.images, row),
+                    row=number,
+                    container=container,
+                    reader=self,
+                    finders=finders,
+                    staging=staging,
+                )
+
+            rows = self._rows(file, group)
+            for ref in list_rows(cells, rows, locate, prefix=container.key_prefix, split=split, first=first):
+                yield ref
+                count += 1
+            if count < metadata.num_rows:
+                detail = f"its group of rows has {metadata.num_rows:,} by the footer, and fewer there"
+                raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
+        except SampleError as error:
+            lost = SampleError(error.stage, error.reason, f"from row {first + count:,} on: {error.detail}")
+            yield from reject_missing(container, range(first + count, first + metadata.num_rows), lost, split=split)
 
     def _named(self, classes: Mapping[str, Sequence[str]]) -> RowReader:
         """Returns the row reader with the class order of this file."""
@@ -120,8 +142,8 @@ class ReadHfParquet:
         if missing:
             raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
 
-    def _rows(self, file: pq.ParquetFile, group: int) -> Iterator[tuple[_Images, dict[str, Any] | InvalidRow]]:
-        """Yields the rows of a row group, each with the bytes and the path of its images.
+    def _rows(self, file: pq.ParquetFile, group: int) -> Iterator[Row]:
+        """Yields the rows of a row group; a cell of an image column has its bytes and its path, or a list of these.
 
         Raises:
           SampleError: the file is damaged.
@@ -136,7 +158,7 @@ class ReadHfParquet:
             for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, *named], use_threads=False):
                 of_rows = zip(*(_image_cells(batch.column(name)) for name in named), strict=True)
                 for images, row in zip(of_rows, read_rows(batch, columns), strict=True):
-                    yield _name_cells(dict(zip(self.images.items(), images, strict=True))), row
+                    yield row if isinstance(row, InvalidRow) else {**row, **dict(zip(named, images, strict=True))}
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -196,10 +218,11 @@ class _CellImages(Located):
         return size, fingerprint
 
 
-def _name_cells(cells: Mapping[tuple[str, str], _Image | list[_Image]]) -> _Images:
+def _name_cells(images: Mapping[str, str], row: Mapping[str, Any]) -> _Images:
     """Returns the images of a row by name; the names of images in a list end with their index."""
     found: dict[str, tuple[str, bytes | None, str | None]] = {}
-    for (name, column), cell in cells.items():
+    for name, column in images.items():
+        cell = row[column]
         if isinstance(cell, list):
             found |= {f"{name}[{number}]": (column, *image) for number, image in enumerate(cell)}
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 from array import array
 from collections import defaultdict
@@ -19,6 +18,7 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
 from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable, Joins, NamePart
 from beam_tfrecords.transforms.sources.tables.table import (
+    FEW_ROWS,
     InvalidRow,
     Row,
     RowRange,
@@ -38,7 +38,7 @@ _LEAST_SHARE, _UNIQUE = 0.5, 0.9
 Link: TypeAlias = tuple[str, str, NamePart]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class JoinedRows(TableFile):
     """A table with the columns of others.
 
@@ -76,17 +76,13 @@ class JoinedRows(TableFile):
         """See `TableFile.cut`."""
         return self.base.cut()
 
-    def head(self, columns: Sequence[str], rows: int = 100) -> list[Mapping[str, Any]]:
-        """See `Table.head`; the rows of large tables are searched only once."""
-        return [{name: row[name] for name in columns} for row in self._first_rows[:rows]]
+    def head(self, columns: Sequence[str], rows: int = FEW_ROWS) -> list[Mapping[str, Any]]:
+        """See `Table.head`; joins the first rows once."""
+        return super().head(columns, _ROWS)[:rows]
 
-    @functools.cached_property
-    def _first_rows(self) -> Sequence[Mapping[str, Any]]:
-        rows = itertools.islice(self.base.rows(self.base.columns), _ROWS)
-        return [row for row in self._join([*rows], self.columns, self.joins) if not isinstance(row, InvalidRow)]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_first_rows"}
+    def _beside(self, columns: Sequence[str], rows: int) -> Sequence[str]:
+        """See `Table._beside`."""
+        return [name for name in self.columns if name not in self.embedded]
 
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
         """See `TableFile.rows`; a row without a row in a joined table that has such columns is an `UnjoinedRow`."""
@@ -112,7 +108,7 @@ class JoinedRows(TableFile):
             yield UnjoinedRow(chosen, errors[0]) if errors else chosen
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class AllRows(Table):
     """The rows of several tables."""
 

@@ -45,7 +45,7 @@ _RANGE_ROWS = 1 << 16
 _MOST_IN_GROUP = 8
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class ParquetTable(TableFile):
     """A Parquet file.
 
@@ -92,6 +92,10 @@ class ParquetTable(TableFile):
                     yield InvalidRow(f"the table cannot be read beyond row {number:,}: {problem}", ends=True)
             else:
                 yield from (InvalidRow(f"row {row}: it is missing") for row in range(number, end))
+
+    def _beside(self, columns: Sequence[str], rows: int) -> Sequence[str]:
+        """See `Table._beside`; other columns may be damaged or large."""
+        return ()
 
     def cut(self) -> tuple[Sequence[RowRange], str]:
         """See `TableFile.cut`; splits large row groups, and joins small ones."""

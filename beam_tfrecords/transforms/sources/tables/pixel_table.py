@@ -12,6 +12,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.description import Description
@@ -26,10 +27,11 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
-from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
+from beam_tfrecords.transforms.sources.tables.table_rows import list_rows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 
 
@@ -51,7 +53,9 @@ class ReadPixels:
     splits: Mapping[str, str]
     text: TextSettings
 
-    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(
+        self, container: Container, staging: StagingFiles, skipped: Skipped
+    ) -> Iterator[SampleRef | RefColumns]:
         """Yields one reference per row.
 
         Args:
@@ -67,13 +71,14 @@ class ReadPixels:
         missing = {*self.cells.needed, *self.pixels} - set(table.columns)
         if missing:
             raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
+
+        def locate(number: int, row: Row) -> Located:
+            key = number_key(number)
+            return _RowPixels(key, row=row, number=number, container=container, reader=self, staging=staging)
+
+        rows = table.rows(tuple(dict.fromkeys([*self.cells.needed, *self.pixels])))
         split = self.splits.get(container.uri)
-        for number, row in enumerate(table.rows(tuple(dict.fromkeys([*self.cells.needed, *self.pixels])))):
-            check_end(row)
-            located = _RowPixels(
-                number_key(number), row=row, number=number, container=container, reader=self, staging=staging
-            )
-            yield self.cells.sample(row, located, prefix=container.key_prefix, split=split)
+        yield from list_rows(self.cells, rows, locate, prefix=container.key_prefix, split=split)
 
 
 @dataclasses.dataclass(kw_only=True)

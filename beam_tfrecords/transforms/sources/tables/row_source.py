@@ -91,12 +91,7 @@ class RowSource(ContainerSource):
             table=table,
             columns=table.columns,
             column_types=table.column_types,
-            used=frozenset(cells.needed),
-            split_column=columns.split.name if columns.split else None,
-            label_column=label,
-            has_several_labels=cells.has_several_labels,
-            one_hot_length=cells.one_hot_length,
-            text_column=cells.text or "",
+            **{**cells.described, "label_column": label},
         )
         return cells
 

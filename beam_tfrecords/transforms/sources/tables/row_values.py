@@ -141,6 +141,19 @@ class RowReader:
         return self.flags.count if self.flags else 0
 
     @property
+    def described(self) -> dict[str, Any]:
+        """Fields of a source's description that the columns decide."""
+        of = self.columns
+        return {
+            "used": frozenset(self.needed),
+            "split_column": of.split.name if of.split else None,
+            "label_column": of.boxes.label if of.boxes else of.label,
+            "has_several_labels": self.has_several_labels,
+            "one_hot_length": self.one_hot_length,
+            "text_column": self.text or "",
+        }
+
+    @property
     def notes(self) -> Sequence[str]:
         """Notes on findings about the cells."""
         notes = []

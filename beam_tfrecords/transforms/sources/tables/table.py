@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -14,6 +15,10 @@ from beam_tfrecords.nearest import list_known
 # Limit for a row (characters of a csv row, bytes of a jsonl line); longer rows are rejected without being read.
 # References are shuffled and should have a few hundred bytes; the limit keeps a malicious row from filling the memory.
 MOST_ROW_SIZE = 4 << 20
+# Number of tables whose first rows are kept, and the most characters and elements of their cells.
+_MOST_TABLES, _MOST_KEPT = 8, 16 << 20
+# Number of rows of which all columns are read at once.
+FEW_ROWS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,9 +66,9 @@ class RowRange(NamedTuple):
     line: int = 1
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Table(abc.ABC):
-    """A file of rows with known columns.
+    """A file of rows with known columns. A subclass that reads a file is compared by identity.
 
     Attributes:
       path: path of the file.
@@ -94,9 +99,55 @@ class Table(abc.ABC):
         """Whether the column's values can be strings, such as image paths."""
         return True
 
-    def head(self, columns: Sequence[str], rows: int = 100) -> list[Mapping[str, Any]]:
-        """Returns the first rows, without those that cannot be read."""
-        return [row for row in itertools.islice(self.rows(columns), rows) if not isinstance(row, InvalidRow)]
+    def head(self, columns: Sequence[str], rows: int = FEW_ROWS) -> list[Mapping[str, Any]]:
+        """Returns the first rows, without those that cannot be read. Most cells are read once and kept."""
+        return _first_rows(self).head(columns, rows)
+
+    def _beside(self, columns: Sequence[str], rows: int) -> Sequence[str]:
+        """Returns further columns whose first cells cost little once these are read."""
+        return [name for name in self.columns if name not in self.embedded] if rows <= FEW_ROWS else ()
+
+
+class _FirstRows:
+    """The first rows of a table. A column is read again only if more of its rows are asked for.
+
+    Args:
+      table: the table.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        # Column -> number of rows that were asked for, and their cells; `InvalidRow` for a row that cannot be read.
+        self._known: dict[str, tuple[int, list[Any]]] = {}
+        self._kept = 0
+
+    def head(self, columns: Sequence[str], rows: int) -> list[Mapping[str, Any]]:
+        """See `Table.head`."""
+        known = {name: self._known[name] for name in columns if self._known.get(name, (0,))[0] >= rows}
+        missing = [name for name in columns if name not in known]
+        if missing or not columns:
+            known |= self._read([*dict.fromkeys([*missing, *self._table._beside(missing, rows)])], rows)
+        several = [known[name][1][:rows] for name in columns or list(known)[:1]]
+        return [
+            dict(zip(columns, row, strict=False))
+            for row in zip(*several, strict=False)  # of different lengths if the file was replaced meanwhile
+            if not any(isinstance(cell, InvalidRow) for cell in row)
+        ]
+
+    def _read(self, columns: Sequence[str], rows: int) -> dict[str, tuple[int, list[Any]]]:
+        found = list(itertools.islice(self._table.rows(columns), rows))
+        cells = {name: (rows, [one if isinstance(one, InvalidRow) else one[name] for one in found]) for name in columns}
+        self._kept += sum(
+            len(cell) for _, some in cells.values() for cell in some if isinstance(cell, str | bytes | list)
+        )
+        if self._kept <= _MOST_KEPT:
+            self._known |= cells
+        return cells
+
+
+@functools.lru_cache(maxsize=_MOST_TABLES)
+def _first_rows(table: Table) -> _FirstRows:
+    return _FirstRows(table)
 
 
 def first_cells(table: Table, columns: Sequence[str], *, rows: int = 100) -> dict[str, list[Any]]:
@@ -123,6 +174,10 @@ class FirstRows(Table):
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """Yields the first rows."""
         return ({name: row.get(name) for name in columns} for row in self.first_rows)
+
+    def head(self, columns: Sequence[str], rows: int = FEW_ROWS) -> list[Mapping[str, Any]]:
+        """See `Table.head`."""
+        return [{name: row.get(name) for name in columns} for row in self.first_rows[:rows]]
 
 
 class TableFile(Table):

@@ -1,11 +1,11 @@
-"""Lists the rows of tables that contain image paths."""
+"""Lists rows: the loop for all tables, and the tables whose rows name their images by paths."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from beam_tfrecords import storage
@@ -65,28 +65,64 @@ class TableReader:
         return [dataclasses.replace(file, partition=tuple(part)) for part in ranges] or [file], notes
 
     def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
-        with unchanged(self.table.path, self.file.version):
-            number, rows = part.row if part else 0, self.table.rows(self.cells.needed, part)
-            finder = _ImageFinder(self.allow_outside_root)
-            for together in _batches(rows):
-                *_, last = together
-                is_end = isinstance(last, InvalidRow) and last.ends
-                yield from self._references(together[:-1] if is_end else together, number, finder)
-                check_end(last)
-                number += len(together)
+        """Yields the references of the table or of a range of its rows."""
+        finder = _ImageFinder(self.allow_outside_root)
 
-    def _references(self, rows: Sequence[Row], first: int, finder: _ImageFinder) -> Iterable[SampleRef | RefColumns]:
-        """Returns the references of a batch; as columns if rows have no images and none is rejected."""
-        of = self.columns
-        known: dict[str, Any] = {"prefix": self.key_prefix, "split": self.split}
-        invalid = any(isinstance(row, InvalidRow | UnjoinedRow) for row in rows)
-        if not (of.has_images or of.mask is not None or invalid):
+        def locate(number: int, row: Row) -> Located:
+            return _RowImages(number_key(number), reader=self, finder=finder)
+
+        has_files = self.columns.has_images or self.columns.mask is not None
+        with unchanged(self.table.path, self.file.version):
+            yield from list_rows(
+                self.cells,
+                self.table.rows(self.cells.needed, part),
+                locate if has_files else None,
+                prefix=self.key_prefix,
+                split=self.split,
+                first=part.row if part else 0,
+            )
+
+
+def list_rows(
+    cells: RowReader,
+    rows: Iterable[Row],
+    locate: Callable[[int, Row], Located] | None,
+    *,
+    prefix: str,
+    split: str | None,
+    first: int = 0,
+) -> Iterator[SampleRef | RefColumns]:
+    """Yields the references of rows; as columns, if rows have no images and none of a batch is rejected.
+
+    Args:
+      cells: reads the values of a row.
+      rows: the rows.
+      locate: number of a row, and the row -> its images; None for rows without images.
+      prefix: prefix of the keys.
+      split: split of the rows if no column states it.
+      first: number of the first row.
+
+    Raises:
+      SampleError: the table becomes unreadable.
+    """
+    if locate is not None:
+        for number, row in enumerate(rows, first):
+            check_end(row)
+            yield cells.sample(row, locate(number, row), prefix=prefix, split=split)
+        return
+    for together in _batches(rows):
+        *_, last = together
+        valid = together[:-1] if isinstance(last, InvalidRow) and last.ends else together
+        refs: RefColumns | None = None
+        if not any(isinstance(row, InvalidRow | UnjoinedRow) for row in valid):
             with contextlib.suppress(SampleError):
-                return [self.cells.samples(cast("Sequence[Mapping[str, Any]]", rows), first, **known)]
-        return (
-            self.cells.sample(row, _RowImages(number_key(number), reader=self, finder=finder), **known)
-            for number, row in enumerate(rows, first)
-        )
+                refs = cells.samples(cast("Sequence[Mapping[str, Any]]", valid), first, prefix=prefix, split=split)
+        if refs is not None:
+            yield refs
+        for number, row in enumerate(valid if refs is None else (), first):
+            yield cells.sample(row, Located(number_key(number)), prefix=prefix, split=split)
+        check_end(last)
+        first += len(together)
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

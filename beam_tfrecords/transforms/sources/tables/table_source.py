@@ -112,14 +112,9 @@ class TableSource(Source):
             table=first.table,
             columns=tuple(dict.fromkeys(column for _, table in tables for column in table.columns)),
             column_types=_merge_types([table for _, table in tables]),
-            used=frozenset(cells.needed),
-            split_column=columns.split.name if columns.split else None,
-            label_column=columns.boxes.label if columns.boxes else columns.label,
-            has_several_labels=cells.has_several_labels,
-            one_hot_length=cells.one_hot_length,
-            text_column=next((one.cells.text for one in self._readers if one.cells.text), ""),
             groups_rows=columns.boxes is not None,
             images={name: name in columns.lists for name in images},
+            **{**cells.described, "text_column": next((one.cells.text for one in self._readers if one.cells.text), "")},
         )
         for reader in self._readers[1:]:
             if reader.columns.has_images != columns.has_images:

@@ -44,7 +44,7 @@ class RowParser(Protocol):
         """
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class TextTable(TableFile):
     """A table in a text file.
 
