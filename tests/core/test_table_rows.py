@@ -387,3 +387,27 @@ def test_the_image_of_many_rows_is_looked_at_once(tmp_path, monkeypatch, is_ther
     samples = list(source.samples())
     assert [bool(sample.failure) for sample in samples] == [name == "a.jpg" and not is_there for name in names]
     assert len(looked) == 2
+
+
+def test_opening_a_table_reads_its_first_rows_a_few_times(tmp_path, monkeypatch):
+    reads, rows = [], text_table.TextTable.rows
+    monkeypatch.setattr(text_table.TextTable, "rows", lambda *words: reads.append(words) or rows(*words))
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "image,kind,part,note,x,y\n" + "".join(f"{n}.jpg,{'ab'[n % 2]},train,{n},1,2\n" for n in range(200))
+    )
+    source = open_source(path, label_column="kind", needs_objects=True)
+    assert source.description.label_column == "kind"
+    assert len(reads) < 8
+    head = source.description.table.head
+    assert head(["x", "part"], 2) == [{"x": "1", "part": "train"}] * 2
+    assert [row["image"] for row in head(["image"], 150)] == [f"{n}.jpg" for n in range(150)]
+
+
+def test_first_rows_leave_out_those_that_cannot_be_read(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n3\n4,5\n6,7\n")
+    table = open_csv(str(tmp_path / "t.csv"))
+    assert table.head(["y"], 3) == [{"y": "2"}, {"y": "5"}]
+    assert table.head(["y", "x"], 2) == [{"y": "2", "x": "1"}]
+    assert table.head(["x"], 9) == [{"x": "1"}, {"x": "4"}, {"x": "6"}]
+    assert table.head([], 2) == [{}]
