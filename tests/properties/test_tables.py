@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from beam_tfrecords import BuildError, RequestError, build
+from beam_tfrecords import BuildError, build
 from tests.each import each
 from tests.pictures import picture
 from tests.published import Published, read_failures, read_published
+from tests.refusals import Refusal, refuses
 from tests.writers import MEANING, WRITERS, save
 
 NOISE = np.random.default_rng(3)
@@ -176,18 +177,16 @@ def test_columns_hold_colors_and_oblong_images(tmp_path):
 ])  # fmt: skip
 def test_columns_whose_numbers_do_not_tell_the_places_of_pixels_are_refused(tmp_path, names):
     path = save_pixels(tmp_path / "t.csv", names, DIGITS)
-    with pytest.raises(RequestError) as refused:
+    with refuses("unclear_pixel_columns", "input"):
         read(tmp_path / "out", path)
-    assert refused.value.code == "unclear_pixel_columns"
 
 
 @each("prefix", ["p", "V", "feature_", "img2_", "attr "])
 def test_columns_of_other_names_that_hold_such_numbers_are_offered_as_pixels(tmp_path, prefix):
     names = [f"{prefix}{number}" for number in range(1, 65)]
     path = save_pixels(tmp_path / "t.csv", names, DIGITS, sorted(names))
-    with pytest.raises(RequestError) as refused:
+    with refuses("embedded_pixels", "input") as refused:
         read(tmp_path / "out", path)
-    assert refused.value.code == "embedded_pixels"
     (offer,) = refused.value.suggestions
     np.testing.assert_array_equal([*images_of(read(tmp_path / "out", path, **offer.settings)).values()], DIGITS)
 
@@ -234,12 +233,10 @@ def test_other_numbers_are_no_pixels(tmp_path):
         assert {key: one.shape for key, one in found.items()} == {"1.png": (6, 8, 3), "2.png": (6, 8, 3)}
     zeros = [[f"{row}.png", *(int(number == row) for number in range(64))] for row in (1, 2)]
     path = save_rows(tmp_path / "u.csv", ["name", *(f"tag_{number}" for number in range(64))], zeros)
-    with pytest.raises(RequestError) as refused:
+    with refuses("missing_image_column", "input", "image_column", "image_path"):
         read(tmp_path / "zeros", path)
-    assert refused.value.code == "missing_image_column"
-    with pytest.raises(RequestError) as refused:
+    with refuses("missing_pixel_columns", "input"):
         read(tmp_path / "none", save_rows(tmp_path / "v.csv", ["label", "x"], [["a", "1 2 3"]]), source="pixel_table")
-    assert refused.value.code == "missing_pixel_columns"
 
 
 # Joins.
@@ -276,3 +273,19 @@ def test_many_rows_join_a_few(tmp_path):
     found = {record.values["x"][0]: record.values["light"][0] for record in published.records}
     assert found == {number: number % 12 for number in range(900)}
     assert [*itertools.islice(sorted(found), 2)] == [0, 1]
+
+
+def test_tables_that_do_not_fit_a_dataset_are_refused(tmp_path):
+    first = WRITERS["own_dataset"].write(tmp_path, MEANING)["input"]
+    key = read_published(first).records[0].key
+    save_rows(tmp_path / "t.csv", ["key", "score"], [[key, 1]])
+    pq.write_table(pa.table({"key": [key], "label": ["b"]}), tmp_path / "twice.parquet")
+    pq.write_table(pa.table({"key": ["other"], "score": [1]}), tmp_path / "other.parquet")
+    refusals = {
+        "t.csv": Refusal("missing_column_type", "layout"),
+        "twice.parquet": Refusal("duplicate_feature", "join"),
+        "other.parquet": Refusal("unmatched_join", "join", "join_key"),
+    }
+    for name, refusal in refusals.items():
+        with refuses(refusal):
+            read(tmp_path / "out", first, join=f"{tmp_path}/{name}")
