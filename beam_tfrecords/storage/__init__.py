@@ -35,7 +35,14 @@ from beam_tfrecords.storage.entries import (
     no_check,
 )
 from beam_tfrecords.storage.faults import is_service_fault, is_unanswered
-from beam_tfrecords.storage.members import MemberError, Place, archive_of, is_place
+from beam_tfrecords.storage.members import (
+    MemberError,
+    Place,
+    archive_of,
+    expanding_into,
+    expansion_folder,
+    is_place,
+)
 from beam_tfrecords.storage.opened import DependencyTracker, note, noting_files
 from beam_tfrecords.storage.options import StorageOptions, current_options, set_options, using, with_storage_options
 from beam_tfrecords.storage.paths import (
@@ -86,6 +93,7 @@ __all__ = [
     "dirname",
     "exists",
     "expanding_into",
+    "expansion_folder",
     "find_fingerprint",
     "has_scheme",
     "have_sizes",
@@ -203,13 +211,6 @@ def modules_for(paths: Iterable[str]) -> list[str]:
     names = {"gs": "gcs", "s3": "s3"}
     schemes = {path.partition("://")[0] for path in paths}
     return [f"{__name__}.{names[scheme]}" for scheme in sorted(schemes & names.keys())]
-
-
-def expanding_into(folder: str) -> AbstractContextManager[None]:
-    """Expands compressed archives into a folder that workers can read, instead of into a temporary one."""
-    from beam_tfrecords.storage import archives
-
-    return archives.expanding_into(folder)
 
 
 def _note(path: str) -> None:

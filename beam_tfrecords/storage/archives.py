@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import contextvars
 import dataclasses
 import functools
 import hashlib
+import os
 import tempfile
 import threading
 import time
@@ -31,6 +31,7 @@ from beam_tfrecords.storage.members import (
     Place,
     check_content,
     content_start,
+    expansion_folder,
     is_place,
     split_address,
     start_length,
@@ -51,20 +52,9 @@ _MOST_BYTES = 64 << 20
 _MOST_INFLATED = 2
 _READ_BYTES = 1 << 18
 
-_expanding: contextvars.ContextVar[str | None] = contextvars.ContextVar("expanding", default=None)
 _lock = threading.RLock()
 # Place -> temporary file with the content.
 _inflated: OrderedDict[str, Any] = OrderedDict()
-
-
-@contextlib.contextmanager
-def expanding_into(folder: str) -> Iterator[None]:
-    """Expands compressed archives into a folder that workers can read, instead of into a temporary one."""
-    token = _expanding.set(folder)
-    try:
-        yield
-    finally:
-        _expanding.reset(token)
 
 
 def exists(path: str) -> bool:
@@ -256,13 +246,17 @@ def _open(archive: FileEntry, stack: contextlib.ExitStack, copies: list[str]) ->
 
     if ZIP_NAME.search(archive.path):
         return stack.enter_context(open_zip(archive.path, size=archive.size, version=archive.version))
+    if storage.is_file(copy := _copy_path(archive)):
+        # Another process has expanded the archive; an unfinished copy has no name.
+        copies.append(copy)
+        return stack.enter_context(open_tar(copy, size=storage.stat(copy).size))
     opened = open_tar(archive.path, size=archive.size, version=archive.version, copy=start_copy)
     return stack.enter_context(opened)
 
 
 def _copy_path(archive: FileEntry) -> str:
     name = f"{archive.path}\0{archive.fingerprint}".encode(errors="surrogateescape")
-    folder = _expanding.get() or _temporary_folder().name
+    folder = expansion_folder() or _temporary_folder().name
     return storage.join(folder, f"{hashlib.blake2b(name, digest_size=8).hexdigest()}.tar")
 
 
@@ -283,6 +277,8 @@ def _read(path: str, place: Place, offset: int, length: int) -> bytes:
       MemberError: the member is damaged.
       ChangedError: the archive is no longer the listed version.
     """
+    if place.failure is not None:
+        raise MemberError(path, FailureReason(place.failure[0]), place.failure[1])
     if place.is_plain:
         return _read_range(place, place.offset + offset, length)
     is_whole, is_zip = length == place.size, place.stored >= 0
@@ -317,7 +313,8 @@ def _read_range(place: Place, offset: int, length: int) -> bytes:
 
 def _inflate(path: str, place: Place) -> Any:
     """Returns the content of a large or deflated member, or of one with holes, as a file of its own."""
-    key = f"{path}\n{place.pack()}"
+    # Forked processes share the position in a file.
+    key = f"{os.getpid()}\n{path}\n{place.pack()}"
     if key in _inflated:
         _inflated.move_to_end(key)
         return _inflated[key]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import dataclasses
 import posixpath
 import re
@@ -29,6 +31,7 @@ _MARK = "member\n"
 # 4.3.7).
 _HEADER = struct.Struct("<4s22x2H")
 HEADER_BYTES = _HEADER.size
+_expanding: contextvars.ContextVar[str] = contextvars.ContextVar("expanding", default="")
 # Largest name or extra field.
 _MOST_FIELD_BYTES = (1 << 16) - 1
 
@@ -65,6 +68,7 @@ class Place:
       crc: CRC-32 of the content in a zip archive.
       is_deflated: whether the content is a raw DEFLATE stream (RFC 1951).
       is_sparse: whether the member has holes.
+      failure: (reason, detail) of a member that cannot be read.
     """
 
     file: str
@@ -76,6 +80,7 @@ class Place:
     crc: int = 0
     is_deflated: bool = False
     is_sparse: bool = False
+    failure: tuple[str, str] | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -85,16 +90,21 @@ class Place:
     def pack(self) -> str:
         """Returns the version of the member's file."""
         kind = "sparse" if self.is_sparse else "" if self.stored < 0 else "deflated" if self.is_deflated else "stored"
-        numbers = f"{self.offset} {self.length} {self.size} {self.stored} {self.crc}"
-        return f"{_MARK}{numbers} {kind}\n{self.version}\n{self.file}"
+        words = f"{self.offset} {self.length} {self.size} {self.stored} {self.crc} {kind}"
+        if self.failure is not None:
+            words = f"{words} {' '.join(self.failure)}"
+        return f"{_MARK}{words}\n{self.version}\n{self.file}"
 
     @classmethod
     def unpack(cls, version: str) -> Place:
         """Returns the place that `pack` wrote."""
-        words, version, file = version.removeprefix(_MARK).split("\n", 2)
-        *numbers, kind = words.split(" ")
-        offset, length, size, stored, crc = map(int, numbers)
-        return cls(file, version, offset, length, size, stored, crc, kind == "deflated", kind == "sparse")
+        line, version, file = version.removeprefix(_MARK).split("\n", 2)
+        words = line.split(" ", 7)
+        offset, length, size, stored, crc = map(int, words[:5])
+        failure = (words[6], words[7]) if len(words) > 6 else None
+        return cls(
+            file, version, offset, length, size, stored, crc, words[5] == "deflated", words[5] == "sparse", failure
+        )
 
     def describe(self) -> dict[str, Any]:
         """Returns the place as plain values. Copies of the same archive differ in their versions."""
@@ -129,7 +139,7 @@ class Member:
       chunks: yields the bytes in pieces; of a zip member only the first ones.
       can_peek: whether calling `chunks` is cheap, and `locate` still works afterwards.
       kind: kind of a member that is not a file: "link" or "special"; "" for a file.
-      failure: (reason, detail) of a member that is rejected without being read.
+      failure: `Place.failure`.
     """
 
     name: str
@@ -189,6 +199,21 @@ def member_path(name: str) -> str:
     """Returns a member's name as a relative path without `.` and `..`. Used as a key; no file is written there."""
     path = posixpath.normpath(f"/{name}").lstrip("/")
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def expansion_folder() -> str:
+    """Returns the folder of `expanding_into`; "" for a temporary one."""
+    return _expanding.get()
+
+
+@contextlib.contextmanager
+def expanding_into(folder: str) -> Iterator[None]:
+    """Expands compressed archives into a folder that workers can read, instead of into a temporary one."""
+    token = _expanding.set(folder)
+    try:
+        yield
+    finally:
+        _expanding.reset(token)
 
 
 def check_expansion(expanded: int, size: int) -> None:

@@ -108,6 +108,7 @@ class ZipReader:
             stored=entry.stored,
             crc=entry.crc,
             is_deflated=entry.method == _DEFLATED,
+            failure=_failure(entry),
         )
         is_file = stat.S_IFMT(entry.mode) in (0, stat.S_IFREG)
         return Member(
@@ -119,7 +120,7 @@ class ZipReader:
             # In an object store, peeking would cost a request per member.
             can_peek=not storage.has_scheme(self._path),
             kind="" if is_file else "link" if stat.S_ISLNK(entry.mode) else "special",
-            failure=_failure(entry),
+            failure=place.failure,
         )
 
     def _first_bytes(self, place: Place) -> Iterator[bytes]:

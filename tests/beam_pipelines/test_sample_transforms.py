@@ -14,9 +14,11 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_tfrecords import ConvertSamples, ReadSamples, Sample, WriteDataset, WriteTFRecordShards
 from beam_tfrecords.tfrecord import read_records
+from tests.archive_files import pack_folder
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.refusals import refuses
 from tests.source_forms import FORMS, flags_of, write_form
+from tests.writers import MEANING, WRITERS
 
 pytestmark = pytest.mark.local_runner
 PHOTOS = Path(__file__).parents[1] / "data/photos"
@@ -179,3 +181,14 @@ def test_a_share_of_an_unbounded_collection_is_refused():
     with refuses("setting_not_applicable", "failures", "max_failures"):
         samples | ConvertSamples(class_names=["cat"], max_failures=0.1)
     samples | "Fails at once" >> ConvertSamples(class_names=["cat"])
+
+
+def test_annotated_images_of_a_compressed_archive_are_read_by_all_workers(tmp_path):
+    WRITERS["voc"].write(tmp_path, MEANING)
+    pack_folder(tmp_path / "VOC", tmp_path / "VOC.tar.gz")
+    settings = {"input": f"{tmp_path}/VOC.tar.gz", "source": "voc", "layout": "detection"}
+    with beam.Pipeline() as pipeline:
+        samples = pipeline | ReadSamples(**settings, temp_folder=f"{tmp_path}/temporary")
+        examples = samples | ConvertSamples(layout="detection", class_names=["cat", "dog"])
+        assert_that(examples | beam.combiners.Count.Globally(), equal_to([len(MEANING.items)]))
+    assert len(list((tmp_path / "temporary").rglob("*.tar"))) == 1

@@ -241,3 +241,26 @@ def test_a_deflated_member_that_says_too_little_or_too_much_is_corrupt(tmp_path)
         other = place.__class__(**{**vars(place), "size": size})
         with pytest.raises(storage.MemberError):
             storage.read_bytes(entry.path, version=other.pack())
+
+
+def test_members_that_cannot_be_read_are_listed_and_say_why(tmp_path):
+    members = {"a.txt": {"encrypted": b"x"}, "b.txt": {"lzma": b"x"}, "c.txt": b"x"}
+    write_archive(tmp_path / "a.zip", members)
+    assert names_of(f"{tmp_path}/a.zip#") == ["a.txt", "b.txt", "c.txt"]
+    for name, why in (("a.txt", "encrypted"), ("b.txt", "compressed with LZMA")):
+        entry = storage.stat(f"{tmp_path}/a.zip#/{name}")
+        for version in ("", entry.version):
+            with pytest.raises(storage.MemberError, match=why) as found:
+                storage.read_bytes(entry.path, version=version)
+            assert found.value.reason.value == "unsupported_format"
+
+
+def test_a_copy_of_another_process_is_read_instead_of_the_archive(tmp_path, monkeypatch):
+    write_archive(tmp_path / "a.tar.gz", FILES)
+    with storage.expanding_into(str(tmp_path / "expanded")):
+        first = storage.stat(f"{tmp_path}/a.tar.gz#/b/c.bin")
+        monkeypatch.setattr(archives, "_directories", type(archives._directories)())
+        (copy,) = (tmp_path / "expanded").iterdir()
+        times = copy.stat().st_mtime_ns
+        assert storage.stat(first.path) == first
+        assert copy.stat().st_mtime_ns == times

@@ -11,6 +11,7 @@ import pytest
 
 from beam_tfrecords import BuildError, RequestError, build
 from tests.archive_files import pack_folder
+from tests.pictures import picture
 from tests.published import read_published
 from tests.writers import MEANING, WRITERS, save
 
@@ -103,3 +104,18 @@ def _moved(value: Any, root: str, archive: str) -> Any:
     if not isinstance(value, str):
         return value
     return archive if value == root else re.sub(f"{re.escape(root)}(?=/|$)", f"{archive}#", value)
+
+
+@pytest.mark.nightly
+@pytest.mark.local_runner
+def test_every_process_reads_the_images_of_a_table_in_a_compressed_archive(tmp_path):
+    """A large table is listed by other processes than convert its images."""
+    rows = (f"{number},{number % 40}.png,{'cat' if number % 2 else 'dog'},{'x' * 90}\n" for number in range(60_000))
+    save(tmp_path / "in/table.csv", "id,image,label,note\n" + "".join(rows))
+    for number in range(40):
+        save(tmp_path / f"in/{number}.png", picture("red 8x8"))
+    pack_folder(tmp_path / "in", tmp_path / "in.tar.gz")
+    table = {"input": f"{tmp_path}/in.tar.gz#/table.csv", "key_column": "id", "limit": 100}
+    dataset = build(output=f"{tmp_path}/out", quiet=True, **table)
+    assert dataset.num_records == 100
+    assert not (tmp_path / "out/.build").exists()

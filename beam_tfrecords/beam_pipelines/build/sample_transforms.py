@@ -195,7 +195,7 @@ def _own_folder() -> str:
 
 def _list(spec: BuildSpec, folder: str) -> OpenSample:
     """Lists the samples of a request in a folder; returns the function that opens them."""
-    with trying_suggestions(spec):
+    with storage.expanding_into(storage.join(folder, "expanded")), trying_suggestions(spec):
         spec, source = open_spec_source(find_functions(spec))
         if source.pipeline is not None:
             raise RequestError(

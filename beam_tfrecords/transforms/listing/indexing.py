@@ -43,6 +43,7 @@ class IndexPlan:
       read: lists a container; None if a user's pipeline makes the samples.
       run_id: as in `BlockPlan`.
       trusts_time: whether equal size and time mean an unchanged container; otherwise every run lists it again.
+      expanded: folder for compressed archives that files are read in; "" for one of this process.
     """
 
     folder: str
@@ -51,6 +52,7 @@ class IndexPlan:
     max_file_size: int
     run_id: str = ""
     trusts_time: bool = True
+    expanded: str = ""
 
 
 def write_containers(containers: Iterable[Container], folder: str) -> None:
@@ -173,7 +175,12 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
 
     staging_folder = BuildFolder(plan.folder).staging
     noted = storage.DependencyTracker(container.uri)
-    with storage.noting_files(noted), StagingFiles(staging_folder, stem, most_bytes=plan.max_file_size) as staging:
+    expanding = storage.expanding_into(plan.expanded)
+    with (
+        storage.noting_files(noted),
+        expanding,
+        StagingFiles(staging_folder, stem, most_bytes=plan.max_file_size) as staging,
+    ):
         listing = write_listing(
             watched(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
         )

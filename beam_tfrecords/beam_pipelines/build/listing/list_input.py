@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.listing.executors import Executor
 from beam_tfrecords.beam_pipelines.build.listing.finish_listing import finish_listing, plan_listing
 from beam_tfrecords.errors import RequestError
@@ -149,6 +150,7 @@ def _list_partitions(
         executor.max_file_size(spec),
         run_id=uuid.uuid4().hex,
         trusts_time=executor.resumes and spec.source.fingerprint is Fingerprint.STAT,
+        expanded=storage.expansion_folder(),
     )
     executor.index(partitions, source, plan)
     try:
