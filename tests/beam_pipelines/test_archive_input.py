@@ -171,7 +171,7 @@ def test_unchanged_archives_are_not_read_again(folder, tmp_path, convert):
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     ran = convert(*words)
     assert (ran.code, ran.out) == (0, f"nothing has changed since dataset: {first}\n"), ran.err
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {first.name, "LATEST"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {first.name, "LATEST", "UNCHANGED"}
     # What says nothing about the bytes does.
     convert(*words, "--fingerprint=content").refused("invalid_file", "input")
     convert(*words, "--seed=1").refused("invalid_file", "input")
