@@ -265,7 +265,13 @@ class _Language:
 
     def parse(self, text: str) -> pc.Expression:
         try:
-            return self._read(ast.parse(to_python(text), mode="eval").body)
+            parsed = ast.parse(to_python(text), mode="eval").body
+            for node in ast.walk(parsed):
+                if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.In):
+                    names = [one.id for one in (node.left, *node.comparators) if isinstance(one, ast.Name)]
+                    words = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
+                    self.check_classes(next(iter(names), ""), words)
+            return self._read(parsed)
         except (SyntaxError, tokenize.TokenError, RecursionError, MemoryError, SyntaxProblem) as error:
             problem = error if isinstance(error, SyntaxProblem) else SyntaxProblem("it cannot be read")
             raise _refusal(text, problem, self.schema) from error
@@ -357,10 +363,6 @@ class _Language:
             case ast.Compare(ops=[ast.In() | ast.NotIn()]):
                 return self._read_membership(node)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
-                if isinstance(op, ast.Eq):
-                    for side, other in ((left, right), (right, left)):
-                        if isinstance(side, ast.Name) and isinstance(other, ast.Constant):
-                            self.check_classes(side.id, [other.value])
                 sides = (None if ast.unparse(side) == "None" else self._read(side) for side in (left, right))
                 return self.compare(type(op), *sides)
         raise SyntaxProblem(f"{to_sql(ast.unparse(node))!r} is not understood")
@@ -369,17 +371,13 @@ class _Language:
         """Reads `label in ('cat', 'dog')`, or `'cat' in labels`."""
         match node:
             case ast.Compare(left=left, comparators=[ast.Tuple() | ast.List() as values]):
-                listed = ast.literal_eval(values)
-                if isinstance(left, ast.Name):
-                    self.check_classes(left.id, listed)
-                found = _is_in(self._read(left), listed)
+                found = _is_in(self._read(left), ast.literal_eval(values))
             case ast.Compare(left=left, comparators=[ast.Call(func=ast.Name(id=name), args=[first, last])]) if (
                 name == BETWEEN
             ):
                 value, low, high = map(self._read, (left, first, last))
                 found = self.compare(ast.GtE, value, low) & self.compare(ast.LtE, value, high)
             case ast.Compare(left=ast.Constant(value=str() as label), comparators=[ast.Name(id="labels")]):
-                self.check_classes(LABELS, [label])
                 found = pc.match_substring(pc.field(LABELS), join_labels([label]))
             case _:
                 raise SyntaxProblem(f"{to_sql(ast.unparse(node))!r} is not understood")

@@ -208,10 +208,7 @@ def find_missing(manifest: Mapping[str, Any]) -> list[MissingClasses]:
         }
         unwritten = [] if head else manifest.get("unwritten_classes", [])
         written = set().union(*counts.values())
-        lacking = {
-            "": unwritten,
-            **{split: written - of_split.keys() for split, of_split in counts.items() if of_split},
-        }
+        lacking = {"": unwritten} | {split: written - one.keys() for split, one in counts.items() if one}
         of = len(written) + len(unwritten)
         found += [MissingClasses(split, head, sorted(names), of) for split, names in lacking.items() if names]
     return found
