@@ -11,7 +11,6 @@ import dataclasses
 import gzip
 import json
 import shutil
-import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import Sample, build
-from tests.archive_files import tar_of
+from tests.archive_files import pack_folder, tar_of
 from tests.framing import example_of, framed
 from tests.pictures import COLORS, describe_pixels, picture
 from tests.pixel_files import save_cifar, save_idx
@@ -233,13 +232,7 @@ def _archive(form: str, folders: str) -> None:
     def write(folder: Path, meaning: Meaning) -> Settings:
         WRITERS[folders].write(folder, meaning)
         path = folder / f"pictures.{form}"
-        names = sorted(one for one in (folder / "in").rglob("*") if one.is_file())
-        if form == "zip":
-            shutil.make_archive(str(folder / "pictures"), "zip", folder / "in")
-        else:
-            with tarfile.open(path, f"w:{form.partition('.')[2]}") as archive:
-                for one in names:
-                    archive.add(one, str(one.relative_to(folder / "in")))
+        pack_folder(folder / "in", path)
         shutil.rmtree(folder / "in")
         return {"input": str(path)}
 

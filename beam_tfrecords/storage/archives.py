@@ -191,7 +191,11 @@ class _Directory:
         """Whether these are the members of a version of an archive, and workers can read a copy of it."""
         if self.fingerprint != archive.fingerprint:
             return False
-        return not self.copy or (self.copy == _copy_path(archive) and storage.is_file(self.copy))
+        if not self.copy:
+            return True
+        # Threads of a build have no folder of their own.
+        is_in_place = not expansion_folder() or self.copy == _copy_path(archive)
+        return is_in_place and storage.is_file(self.copy)
 
 
 # Archive -> when it was looked up, and its members.

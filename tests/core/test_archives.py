@@ -9,6 +9,7 @@ import subprocess
 import tarfile
 import zipfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -264,3 +265,11 @@ def test_a_copy_of_another_process_is_read_instead_of_the_archive(tmp_path, monk
         times = copy.stat().st_mtime_ns
         assert storage.stat(first.path) == first
         assert copy.stat().st_mtime_ns == times
+
+
+def test_threads_read_the_copy_of_their_build(tmp_path):
+    write_archive(tmp_path / "a.tar.gz", FILES)
+    with storage.expanding_into(str(tmp_path / "expanded")):
+        entry = storage.stat(f"{tmp_path}/a.tar.gz#/b/c.bin")
+        with ThreadPoolExecutor(1) as threads:
+            assert threads.submit(storage.stat, entry.path).result() == entry

@@ -155,7 +155,12 @@ class ArchiveSource(InferredSource, ContainerSource):
             says_splits=bool(self._inputs.splits),
             folders=roots,
         )
-        found = dict.fromkeys(prefixes, self._infer(tree, request))
+        try:
+            meaning = self._infer(tree, request)
+        except storage.MemberError:
+            # The files of a damaged archive cannot be opened; their names remain.
+            meaning = self._infer(tree, dataclasses.replace(request, root=None, folders=()))
+        found = dict.fromkeys(prefixes, meaning)
         return self._change(found, {prefix: tree}, folders=folders, splits=self._splits)
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
