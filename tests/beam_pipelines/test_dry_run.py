@@ -136,3 +136,5 @@ def test_rows_of_one_image_are_one_sample_of_those_that_would_go(tmp_path, pictu
     assert ran.code == 0
     assert "note: 3 rows belong to the image of another row, and are counted above" in ran.out
     assert "nothing was built or written; 3 samples would go to" in ran.out
+    ran = run("convert", f"--input={tmp_path / 'boxes.csv'}", f"--output={tmp_path / 'out'}")
+    assert "6 rows of 3 images in " in ran.out

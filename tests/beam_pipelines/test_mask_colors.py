@@ -299,7 +299,7 @@ def test_single_masks_of_colors_are_failures(colored, convert, save):
 @each(
     "flags, refusal",
     [
-        (["--mask_colors={}/nowhere.txt"], ("invalid_value", "mask_colors", ["there is no such file", "camvid"])),
+        (["--mask_colors={}/nowhere.txt"], ("invalid_value", "mask_colors", ["does not exist", "camvid"])),
         (["--mask_colors=ade20k"], ("invalid_value", "mask_colors", ["skyscraper"])),
         (["--mask_colors={}/colors.txt", "--mask_values=1:0"], ("conflicting_settings", "mask_values", ["exclude"])),
         (["--mask_colors={}/colors.txt", "--class_names=x,y"], ("setting_not_applicable", "class_names", ["names"])),

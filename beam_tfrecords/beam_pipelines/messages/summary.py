@@ -142,8 +142,9 @@ def summarize(
     lines += [f"note: {show_flags(note)}" for note in manifest.get("notes", [])]
     lines += describe_changes(manifest["reuse"], changes)
     lines += describe_request_metrics(request_metrics or {})
-    rate = manifest["listed"] / seconds
-    lines.append(f"{counted(manifest['listed'], 'sample')} in {seconds:.1f} s ({format_rate(rate)}, start-up included)")
+    listed, merged = manifest["listed"], manifest.get("merged_rows")
+    what = f"{counted(listed, 'row')} of {counted(listed - merged, 'image')}" if merged else counted(listed, "sample")
+    lines.append(f"{what} in {seconds:.1f} s ({format_rate(listed / seconds)}, start-up included)")
     lines.append(f"dataset: {output}")
     return lines
 
