@@ -14,6 +14,7 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source import Source
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 # Fewer boxes than this prove nothing about their format.
 _FEW = 8
+# With fewer objects, each may have a class of its own.
+_MANY = 24
 # Maximum number of images to open for their sizes, if nothing else records the sizes.
 _MOST_MEASURED = 32
 
@@ -38,7 +41,7 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing) -> None
     if fault is None:
         totals = listing.objects
         measured = _measure(spec, listing) if totals.in_pixels and not totals.placed else totals
-        fault = next(itertools.chain(_find_odd(totals), _find_odd(measured)), None)
+        fault = next(itertools.chain(_find_odd(totals), _find_odd(measured), _find_single(spec, source, listing)), None)
     if fault is None:
         return
     where = f"`input={', '.join(spec.source.input)}`"
@@ -73,6 +76,20 @@ def _find_lost(spec: BuildSpec, source: Source, listing: Listing) -> _Fault | No
     if by_labels and not totals.samples and not any(label is not None for label in listing.labels):
         return _Fault(code="no_objects", found=f"none of {listing.total:,} images has an object")
     return None
+
+
+def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[_Fault]:
+    """Yields a fault if nearly every object has a class of its own, as ids and texts give them."""
+    seen = source.description
+    are_said = spec.class_names is not None or seen.class_names or seen.found_classes or seen.records
+    if spec.layout is None or not spec.layout.needs_objects or are_said:
+        return
+    counts = {str(label): count for label, count in listing.labels.items() if label not in (None, "")}
+    total = sum(counts.values())
+    if len(counts) >= _MANY and len(counts) * 2 > total:
+        shown = ", ".join(printable(repr(name)) for name in sorted(counts)[:3])
+        found = f"there are {len(counts):,} classes for {total:,} objects, such as {shown}, as ids or texts give them"
+        yield _Fault(code="class_of_each_object", found=f"{found}; expected classes that several objects share")
 
 
 def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:

@@ -18,7 +18,13 @@ from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.detect.label_columns import find_one_hot, find_only_label
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.trial import is_usable, read_first_rows, spread, suppress_refusals
+from beam_tfrecords.transforms.sources.detect.trial import (
+    FIRST_ROWS,
+    is_usable,
+    read_first_rows,
+    spread,
+    suppress_refusals,
+)
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
 from beam_tfrecords.transforms.sources.registry import source_of_file
@@ -26,8 +32,8 @@ from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow
-from beam_tfrecords.transforms.sources.tables.text_table import TextTable
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.sources.tables.text_table import TextTable, name_alike
 
 # Numbers of tables to suggest, and of their folders of images.
 _MOST_TABLES = 8
@@ -257,7 +263,8 @@ def _suggest(paths: Sequence[str], tree: FolderTree, root: str) -> Suggestion | 
     """Suggests reading the lists of a group; None if they do not contain images with labels."""
     if NOT_LABEL_NAMES.search(_plain(paths[0])) or _POSITIONS.search(_plain(paths[0])):
         return None
-    found = {path: one for path in paths if (one := _read_list(path, tree, root))}
+    tables = _open_lists(paths, root)
+    found = {path: one for path in tables if (one := _read_list(path, tables, tree, root))}
     settings = [one for _, one in found.values()]
     if not found or any(one != settings[0] for one in settings):
         return None
@@ -270,19 +277,34 @@ def _suggest(paths: Sequence[str], tree: FolderTree, root: str) -> Suggestion | 
     return Suggestion(f"the rows of {', '.join(found)}", {"source": "csv", "input": shown, **settings[0], **image_root})
 
 
-def _read_list(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
-    """Returns the folder that paths in a list are relative to, and settings for image and label; None if unsuitable."""
-    table, rows = read_first_rows(storage.join(root, path)) or (None, [])
-    if not isinstance(table, TextTable) or table.parser.form != "list":
-        return None
+def _open_lists(paths: Sequence[str], root: str) -> dict[str, tuple[Table, Sequence[Mapping[str, Any]]]]:
+    """Returns path -> list and its first rows, whose columns have the names that all lists of a request give them."""
+    opened = {path: found[0] for path in paths if (found := read_first_rows(storage.join(root, path)))}
+    lists = {path: one for path, one in opened.items() if isinstance(one, TextTable) and one.parser.form == "list"}
+    alike = zip(lists, name_alike([*lists.values()]), strict=True)
+    return {path: (table, table.head(table.columns, FIRST_ROWS)) for path, table in alike}
+
+
+def _read_list(
+    path: str, tables: Mapping[str, tuple[Table, Sequence[Mapping[str, Any]]]], tree: FolderTree, root: str
+) -> tuple[str, dict[str, Any]] | None:
+    """Returns the folder that paths in a list are relative to, and settings for image and label; None if unsuitable.
+
+    Args:
+      path: path of the list.
+      tables: all lists of the request. A short one may have samples of one class only.
+      tree: the folders.
+      root: path of their root folder.
+    """
+    table, rows = tables[path]
     found = _find_folder([row[IMAGE] for row in spread(rows)], path, tree, root)
     if found is None:
         return None
     folder, ending = found
     image = {"image_path": f"{{{IMAGE}}}{ending}"} if ending else {}
     one_hot = one_hot_columns(table)
-    labels = {row.get(LABEL, "") for row in rows}
-    if len(labels) > 1 and not any(label.startswith("-") for label in labels):
+    labels = {row.get(LABEL, "") for _, every in tables.values() for row in every}
+    if len(labels) > 1 and LABEL in table.columns and not any(label.startswith("-") for label in labels):
         splits = {"split_column": SPLIT} if SPLIT in table.columns else {}
         return folder, {**image, "label_column": LABEL, **splits}
     return (folder, {**image, "label_columns": ",".join(one_hot)}) if len(one_hot) > 1 else None
@@ -346,8 +368,12 @@ def find_labels(
 def _read_labels(path: str, tree: FolderTree, root: str, base: str) -> ListedLabels:
     """Reads a list or table; without labels if it has none, or two labels for an image."""
     nothing = ListedLabels(path, {})
-    read = _read_list if path.lower().endswith(".txt") else _read_table
-    folder, settings = read(path, tree, root) or ("", {})
+    if path.lower().endswith(".txt"):
+        lists = _open_lists([path], root)
+        read = _read_list(path, lists, tree, root) if lists else None
+    else:
+        read = _read_table(path, tree, root)
+    folder, settings = read or ("", {})
     label = settings.get("label_column")
     if not label:
         return nothing

@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.sources.tables.table import TableFile
 # Number of samples to list for a suggestion.
 _MOST = 1000
 # Number of rows to read of a table, and of values to look at.
-_ROWS = 200
+FIRST_ROWS = 200
 _SPREAD = 5
 _NEEDS: Mapping[str, Mapping[str, Any]] = {
     "image": {"label": False, "objects": False},
@@ -74,7 +74,7 @@ def read_first_rows(path: str) -> tuple[TableFile, list[Mapping[str, Any]]] | No
     found = None
     with suppress_refusals():
         table = open_table(path)
-        found = table, table.head(table.columns, _ROWS)
+        found = table, table.head(table.columns, FIRST_ROWS)
     return found if found and found[1] else None
 
 

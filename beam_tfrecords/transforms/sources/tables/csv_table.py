@@ -114,6 +114,7 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False
         encoding,
         CsvParser(names, delimiter, skip_spaces=are_spaced or (not is_data and header.cells != [*names])),
         skips=0 if is_data else 1,
+        has_header=not is_data,
         notes=notes,
         delimiter=delimiter,
         other_labels=other_labels,

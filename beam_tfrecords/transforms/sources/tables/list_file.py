@@ -143,6 +143,7 @@ def open_list(path: str, start: bytes, *, has_rest: bool = False) -> TextTable |
         encoding,
         ListParser(columns, width if is_even else 0, delimiter, joined),
         skips=skips,
+        has_header=header is not None,
         notes=[] if header else [note],
         other_labels=other_labels,
         has_words=bool(other_labels) and has_words,

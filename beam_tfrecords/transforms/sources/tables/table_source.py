@@ -34,6 +34,7 @@ from beam_tfrecords.transforms.sources.tables.row_values import row_reader
 from beam_tfrecords.transforms.sources.tables.table import TableFile, available
 from beam_tfrecords.transforms.sources.tables.table_rows import ReadRows, TableReader
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 
 # For smaller tables, parallel listing costs more time than it saves.
 _LEAST_BYTES = 4 << 20
@@ -191,7 +192,7 @@ def open_tables(
       RequestError: a table cannot be read.
     """
     files = find_files(inputs, by_name=needs.splits.are_auto and not settings.split_column)
-    opened = join_tables([open_table(file.entry.path) for file in files], joins)
+    opened = join_tables(name_alike([open_table(file.entry.path) for file in files]), joins)
     tables = list(zip(files, opened, strict=True))
 
     def make(needs: Needs) -> TableSource:

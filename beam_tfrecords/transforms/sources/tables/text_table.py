@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from beam_tfrecords import storage
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import UNNAMED
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tables.table import Row, RowRange, TableFile
 from beam_tfrecords.transforms.sources.tables.text_file import UTF8, Lines, is_gzip, open_lines
 
@@ -52,12 +54,14 @@ class TextTable(TableFile):
       encoding: encoding of the text.
       parser: reads the rows.
       skips: number of rows before the first sample, such as a header.
+      has_header: whether the file names its columns; otherwise its cells do.
     """
 
     encoding: str
     parser: RowParser
     _: dataclasses.KW_ONLY
     skips: int = 0
+    has_header: bool = True
 
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
         """See `TableFile.rows`; a row that does not fit the columns becomes an `InvalidRow`."""
@@ -110,3 +114,27 @@ def _keeps_lines(encoding: str) -> bool:
     # Encodings without upper-half characters, such as ISO-2022-JP, write other characters in ASCII bytes.
     is_one_byte = len(upper) == 128 and set(upper) != {"\ufffd"}
     return name in (*UTF8, "ascii") or (is_one_byte and ascii.decode(name, "replace") == ascii.decode())
+
+
+def name_alike(tables: Sequence[TableFile]) -> list[TableFile]:
+    """Gives the columns of tables without headers the same names, because tables of one request have one meaning.
+
+    The table whose cells name the most columns decides: in a short one, each row may have a class of its own.
+    """
+    bare = [table for table in tables if isinstance(table, TextTable) and not table.has_header]
+    if len(bare) < len(tables) or len({(table.parser.form, len(table.columns)) for table in bare}) > 1:
+        return [*tables]
+    best = min(bare, key=lambda table: sum(name.startswith(UNNAMED) for name in table.columns))
+    return [_renamed(table, best) if [*table.columns] != [*best.columns] else table for table in bare]
+
+
+def _renamed(table: TextTable, best: TextTable) -> TextTable:
+    name, columns = printable(storage.basename(table.path)), best.columns
+    shown = (
+        f"{name}: no header, read as the columns {', '.join(columns)}, as {printable(storage.basename(best.path))} is"
+    )
+    notes = [note for note in table.notes if "header" not in note]
+    parser = dataclasses.replace(table.parser, columns=columns)  # type: ignore[type-var]  # each parser is a dataclass
+    return dataclasses.replace(
+        table, columns=columns, parser=parser, notes=[*notes, shown], other_labels=best.other_labels
+    )
