@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs/security.md"
 ROWS = re.findall(r"^\| (?!attack)(.+?) \| .+ \|$", PAGE.read_text(), re.MULTILINE)
 # Rows that other tests are about: part of the row -> the test.
 ELSEWHERE = {
-    "an archive of some KB": "tests/transforms/sources/archives/test_tar_bombs.py",
+    "an archive of some KB": "tests/core/test_tar_bombs.py",
     "in the place of an image": "tests/beam_tfrecords/storage/test_local.py",
     "or a cloud's metadata": "tests/beam_tfrecords/storage/test_web.py",
     "a password in a URL": "tests/beam_pipelines/test_web_images.py",

@@ -66,7 +66,7 @@ def make_inputs(folder: Path) -> None:
         _copy(chosen, [folder / "split_photos" / split / photo.relative_to(PHOTOS) for photo in chosen])
     _make_tables(folder, names)
     with tarfile.open(folder / "photos.tar", "w") as archive:
-        archive.add(PHOTOS, ".")
+        archive.add(PHOTOS.resolve(), ".")
     with zipfile.ZipFile(folder / "photos.zip", "w") as archive:
         for name in names:
             archive.write(PHOTOS / name, name)

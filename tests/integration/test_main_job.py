@@ -66,7 +66,7 @@ def test_an_archive_in_a_bucket_has_the_content_of_one_on_a_disk(on_disk, tmp_pa
             shutil.make_archive(str(path.with_suffix("")), "zip", PHOTOS)
         else:
             with tarfile.open(path, f"w:{kind.removeprefix('tar')}") as archive:
-                archive.add(PHOTOS, ".")
+                archive.add(PHOTOS.resolve(), ".")
     storage.write_bytes(f"{source}://tables/{path.name}", path.read_bytes())
     output = f"{target}://datasets/{kind} from {source}"
     buckets.build(f"--input={source}://tables/{path.name}", f"--output={output}", *FLAGS)
