@@ -163,8 +163,8 @@ class ConvertSample:
             return self._place(ref, labels, *self._convert(ref, images), images)
         record = StoredRecord.read(images[IMAGE], ref.locator, self.records)
         if self.keeps_stored:
-            fields = record.image_fields(self.layout, self.image)
-            kept = PreparedSample(fields, record.place.index_columns, size=ref.size)
+            columns = self._known_columns(record.place.index_columns)
+            kept = PreparedSample(record.image_fields(self.layout, self.image), columns, size=ref.size)
             return self._place(ref, labels, kept, Geometry.unchanged(*record.size) if self._moves_with_image else None)
         converted, geometry = self._convert(ref, record.images)
         if geometry is not None:
@@ -189,12 +189,12 @@ class ConvertSample:
             names = self._place_objects(ref, labels, geometry, {}).class_names if geometry else None
             return PreparedSample({}, index_columns, names, len(example), example)
         fields = read_fields(self.layout, example, prefix=("image.", "mask.", *(["source_id"] if self.records else [])))
-        remade = {name: value for name, value in index_columns.items() if name != "sample_hash"}
+        remade = self._known_columns(index_columns)
         geometry = self._find_geometry(index_columns) if self._moves_with_image else None
         return self._place(ref, labels, PreparedSample(fields, remade, size=len(example)), geometry)
 
     def _convert(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[PreparedSample, Geometry | None]:
-        """Returns the sample with its converted images, and the geometry of the first; None without images."""
+        """Returns the sample with its converted images, and the geometry of the first if anything moves with it."""
         names = [name for name in images if not is_mask(name)] if self.layout.needs_image else []
         converted: dict[str, ConvertedImage] = {}
         for name in self._choose(names):
@@ -213,7 +213,8 @@ class ConvertSample:
             image = join_bands(converted, self.image) if self.layout.needs_array else converted[names[0]]
             fields |= image.fields
             index_columns |= image.index_columns
-            geometry = image.geometry.keeping(image.kept_orientation)
+            if self._moves_with_image or self.layout.needs_mask:
+                geometry = image.geometry.keeping(image.kept_orientation)
         return PreparedSample(fields, index_columns, size=size), geometry
 
     def _place(
@@ -232,23 +233,30 @@ class ConvertSample:
           geometry: geometry of the image; None if nothing moves with it.
           images: image name -> bytes; None if the image is reused with its mask.
         """
-        fields, class_names = dict(image.fields), None
-        columns = {name: value for name, value in image.index_columns.items() if not name.startswith("objects")}
-        if geometry is not None:
-            fields |= move_vectors(self.layout, ref, geometry, self.records)
-            if self.layout.needs_objects:
-                placed = self._place_objects(ref, labels, geometry, images or {})
-                fields |= placed.fields
-                if placed.numbers is not None:
-                    fields[MASK_FIELD] = store_drawn(placed.numbers, geometry, self.image)
-                class_names = placed.class_names
-                columns |= placed.index_columns
-                if self.keeps_stored:  # the index of the input says what its build has cut
-                    columns |= {**image.index_columns, "objects": len(class_names)}
-            if self.layout.needs_mask and images is not None:
-                mask = merge_masks(images, self.image)
-                fields[MASK_FIELD] = convert_mask(mask, geometry, spec_for(mask or b"", self.image))
+        if geometry is None:
+            return image
+        fields, columns, class_names = {**image.fields}, image.index_columns, None
+        fields |= move_vectors(self.layout, ref, geometry, self.records)
+        if self.layout.needs_objects:
+            placed = self._place_objects(ref, labels, geometry, images or {})
+            class_names, counts = placed.class_names, placed.index_columns
+            # The index of stored records says what their build has cut.
+            known = {**counts, **columns, "objects": len(class_names)} if self.keeps_stored else {**columns, **counts}
+            fields, columns = fields | placed.fields, known
+            if placed.numbers is not None:
+                fields[MASK_FIELD] = store_drawn(placed.numbers, geometry, self.image)
+        if self.layout.needs_mask and images is not None:
+            mask = merge_masks(images, self.image)
+            fields[MASK_FIELD] = convert_mask(mask, geometry, spec_for(mask or b"", self.image))
         return image._replace(fields=fields, index_columns=columns, class_names=class_names)
+
+    def _known_columns(self, index_columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the columns of an index row that a new record with the same image has, too."""
+        return {
+            name: value
+            for name, value in index_columns.items()
+            if name != "sample_hash" and (self.layout.needs_objects or not name.startswith("objects"))
+        }
 
     def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
         """Makes the examples of a batch.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 from collections.abc import Callable
+from typing import NamedTuple
 
 import simplejpeg
 from PIL import (
@@ -76,8 +76,7 @@ _LOSSLESS = 0xC3
 _SCAN_DAMAGE = ("Premature end", "Inconsistent progression")
 
 
-@dataclasses.dataclass(frozen=True)
-class OpenedImage:
+class OpenedImage(NamedTuple):
     """An image file, opened by Pillow.
 
     Attributes:
@@ -136,7 +135,7 @@ class OpenedImage:
             correct_tiff(image)
         elif name == "png":
             _correct_key(data, image)
-        return dataclasses.replace(self, image=image)
+        return self._replace(image=image)
 
 
 def open_image(data: bytes, spec: ImageSpec) -> OpenedImage:

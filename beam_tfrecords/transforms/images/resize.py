@@ -152,9 +152,10 @@ def resize_image(image: Image.Image, height: int, width: int, resample: Resample
 
 def fit_image(image: Image.Image, geometry: Geometry) -> Image.Image:
     """Crops an upright image of Pillow, or pads it with black."""
-    size, (top, left) = (geometry.final_width, geometry.final_height), geometry.offset
+    size = geometry.final_width, geometry.final_height
     if size == image.size:
         return image
+    top, left = geometry.offset
     if size[0] > image.width or size[1] > image.height:
         canvas = Image.new(image.mode, size)
         canvas.paste(image, (-left, -top))

@@ -59,55 +59,6 @@ def test_nothing_grows_without_upscaling(
         assert without == with_it
 
 
-@each(
-    "mode, upscale, expected",
-    [
-        (ResizeMode.SHORTER, True, (256, 341)),
-        (ResizeMode.LONGER, True, (192, 256)),
-        (ResizeMode.EXACT, True, (256, 256)),
-        (ResizeMode.PAD, True, (256, 256)),
-        (ResizeMode.CROP, True, (256, 256)),
-        (ResizeMode.SHORTER, False, (256, 341)),
-    ],
-)
-def test_a_photo_of_375x500_to_256(mode: ResizeMode, upscale: bool, expected: tuple[int, int]) -> None:
-    made = plan(375, 500, (256, 256), mode, upscale=upscale)
-    assert (made.final_height, made.final_width) == expected
-
-
-@each(
-    "mode, expected",
-    [
-        (ResizeMode.SHORTER, (30, 80)),
-        (ResizeMode.LONGER, (23, 60)),
-        (ResizeMode.EXACT, (30, 60)),
-        (ResizeMode.CROP, (30, 60)),
-        (ResizeMode.PAD, (60, 60)),
-    ],
-)
-def test_an_image_of_30x80_to_60_without_upscaling(mode: ResizeMode, expected: tuple[int, int]) -> None:
-    made = plan(30, 80, (60, 60), mode, upscale=False)
-    assert (made.final_height, made.final_width) == expected
-
-
-@given(
-    st.integers(1, 90), st.integers(1, 90), st.integers(1, 70), st.integers(1, 70),
-    st.sampled_from(ResizeMode), st.sampled_from(Codec), st.booleans(), st.sampled_from(["JPEG", "PNG"]),
-)  # fmt: skip
-def test_the_stored_image_has_the_planned_size(
-    height: int, width: int, target_height: int, target_width: int,
-    mode: ResizeMode, codec: Codec, upscale: bool, file_format: str,
-) -> None:  # fmt: skip
-    spec = ImageSpec(
-        image_size=(target_height, target_width), resize_mode=mode, codec=codec, upscale=upscale,
-        image_encoding=ImageEncoding.RAW,
-    )  # fmt: skip
-    converted = convert_image(encoded(Image.new("RGB", (width, height), "red"), file_format), spec)
-    made = plan_geometry(height, width, orientation=1, spec=spec)
-    assert (converted.height, converted.width) == (made.final_height, made.final_width)
-    assert len(converted.data) == converted.height * converted.width * 3
-
-
 @each("codec", Codec)
 @each("file_format", ["JPEG", "PNG"])
 @each("mode", ResizeMode)
@@ -127,14 +78,3 @@ def test_the_map_says_where_a_bright_dot_is_stored(
     seen = (stored * columns).sum() / stored.sum(), (stored * rows).sum() / stored.sum()
     geometry = plan_geometry(90, 120, orientation=orientation, spec=spec)
     assert geometry.to_stored() @ (52, 36, 1) == pytest.approx(seen, abs=0.15)
-
-
-@given(SIDES, SIDES, SIDES, SIDES, st.sampled_from(ResizeMode), st.integers(1, 8))
-def test_the_map_takes_the_whole_source_to_the_whole_resized_image(
-    height: int, width: int, target_height: int, target_width: int, mode: ResizeMode, orientation: int
-) -> None:
-    made = plan(height, width, (target_height, target_width), mode, orientation=orientation)
-    corners = made.to_stored() @ np.array([[0, width], [0, height], [1, 1]])
-    top, left = made.offset
-    assert sorted(corners[0]) == pytest.approx([-left, made.resized_width - left], abs=1e-6)
-    assert sorted(corners[1]) == pytest.approx([-top, made.resized_height - top], abs=1e-6)

@@ -15,7 +15,7 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.formats import PNG_START
 from beam_tfrecords.transforms.images.geometry import plan_geometry
-from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Resample, ResizeMode
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
 from beam_tfrecords.transforms.images.orient import orient
 from tests.each import each
@@ -81,45 +81,6 @@ def test_a_resized_mask_is_the_one_of_pillow(height, width, new_height, new_widt
     expected = Image.fromarray(mask).resize((new_width, new_height), Image.Resampling.NEAREST)
     assert resized.dtype == kind
     np.testing.assert_array_equal(resized, np.asarray(expected))
-
-
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "TIFF"])
-@given(
-    st.integers(1, 96), st.integers(1, 96), st.integers(1, 64), st.integers(1, 64), st.sampled_from(ResizeMode),
-    st.integers(1, 8), st.sampled_from([8, 16]),
-)  # fmt: skip
-def test_the_nearest_pixel_of_a_mask_is_that_of_its_image(
-    file_format, codec, height, width, new_height, new_width, mode, orientation, bits
-):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    colors = np.random.default_rng(height * width).integers(0, 256, (height, width, 3), np.uint8)
-    data = encoded(
-        Image.fromarray(colors), file_format, exif=exif, **({"quality": 90} if file_format == "JPEG" else {})
-    )
-    full = {"codec": codec, "image_encoding": ImageEncoding.PNG, "bit_depth": bits, "resample": Resample.NEAREST}
-    spec = ImageSpec(image_size=(new_height, new_width), resize_mode=mode, **full)
-    whole, small = convert_image(data, ImageSpec(**full)), convert_image(data, spec)
-    numbers = np.arange(1, height * width + 1, dtype=np.uint16).reshape(pixels(whole).shape[:2])
-    placed = place_mask(numbers, small.geometry)
-    known = np.concatenate([np.zeros((1, 3), np.uint8), pixels(whole).reshape(-1, 3)])
-    np.testing.assert_array_equal(pixels(small), known[placed])
-
-
-def test_padding_has_a_number_of_its_own():
-    spec = ImageSpec(image_size=(4, 4), resize_mode=ResizeMode.PAD)
-    geometry = plan_geometry(2, 4, orientation=1, spec=spec)
-    placed = place_mask(np.ones((2, 4), np.uint8), geometry, padding=255)
-    np.testing.assert_array_equal(placed, [[255] * 4, [1] * 4, [1] * 4, [255] * 4])
-
-
-def test_a_mask_of_another_size_is_refused():
-    geometry = plan_geometry(20, 30, orientation=6, spec=ImageSpec())
-    expected = r"the mask has 40 x 30 pixels \(width x height\), and its image 20 x 30"
-    with pytest.raises(SampleError, match=expected) as refused:
-        place_mask(np.zeros((30, 40), np.uint8), geometry)
-    assert refused.value.reason is FailureReason.INVALID_MASK
 
 
 def png(mode: str, values: list[int], **options: object) -> bytes:

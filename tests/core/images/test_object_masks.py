@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.blocks.place_objects import place_objects
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
-from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask, find_outlines
+from beam_tfrecords.transforms.images.object_masks import draw_polygons, find_outlines
 from beam_tfrecords.transforms.images.orient import orient
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.objects.polygons import pack_pixels, pack_runs, pack_segmentation, unpack_polygons
@@ -166,28 +166,6 @@ def test_polygons_of_any_shape_have_the_pixels_whose_middles_they_enclose(corner
     assert different.sum() <= 2  # middles on an edge, by rounding
 
 
-def test_an_object_of_several_polygons_has_all_of_them():
-    squares = [[[0, 0], [4, 0], [4, 4], [0, 4]], [[2, 2], [6, 2], [6, 6], [2, 6]], [[8, 8], [9, 8], [9, 9], [8, 9]]]
-    mask = draw_polygons([np.array(one, float) for one in squares], UNMOVED, Geometry.unchanged(10, 10))
-    expected = np.zeros((10, 10), np.uint8)
-    expected[:4, :4] = expected[2:6, 2:6] = expected[8, 8] = 1
-    np.testing.assert_array_equal(mask, expected)
-
-
-def test_a_mask_grows_neither_nor_shrinks():
-    """Over many objects, the areas are those of the polygons; pycocotools' are too."""
-    rng = np.random.default_rng(0)
-    geometry, ours, theirs, exact = Geometry.unchanged(120, 160), 0, 0, 0.0
-    for _ in range(100):
-        polygon = regular(int(rng.integers(5, 12)), (80, 60), tuple(rng.uniform(3, 50, 2)), rng.uniform(0, 6))
-        ours += int(draw_polygons([polygon], UNMOVED, geometry).sum())
-        theirs += int(coco.area(coco.merge(coco.frPyObjects([polygon.ravel().tolist()], 120, 160))))
-        x, y = polygon.T
-        exact += abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2
-    assert ours == pytest.approx(exact, rel=0.002)
-    assert theirs == pytest.approx(exact, rel=0.02)
-
-
 @pytest.mark.nightly
 def test_a_polygon_with_very_many_long_edges_takes_little_memory():
     zigzag = np.array([[n % 7, 0 if n % 2 else 1e30] for n in range(200_000)], float)
@@ -201,11 +179,6 @@ def test_run_lengths_of_another_size_are_refused_before_they_are_unrolled(size):
     with pytest.raises(SampleError, match="which is not the size of its image") as refused:
         draw_polygons(polygons, UNMOVED, Geometry.unchanged(10, 10))
     assert refused.value.reason is FailureReason.INVALID_MASK
-
-
-def test_a_mask_is_small():
-    mask = draw_polygons([regular(30, (320, 240), (100, 150), 0)], UNMOVED, Geometry.unchanged(480, 640))
-    assert len(encode_mask(mask)) < 2500
 
 
 # Outlines that the image completes

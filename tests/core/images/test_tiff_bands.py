@@ -9,7 +9,7 @@ import pytest
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.array_files import read_array
-from beam_tfrecords.transforms.images.image_spec import ImageSpec, Metadata, Pages
+from beam_tfrecords.transforms.images.image_spec import ImageSpec, Pages
 from tests.tiff_files import DEFLATE, LZW, PACKBITS, tiff_of
 
 
@@ -38,16 +38,6 @@ def test_every_compression_and_predictor_is_read(compression, dtype, predictor, 
         np.testing.assert_array_equal(read_array(file, ImageSpec())[0], pixels)
 
 
-def test_several_pages_are_refused_unless_the_request_says_what_they_are():
-    first, second = pixels_of("uint16", 1), pixels_of("uint16", 1) + 1
-    file = tiff_of(first, second)
-    with pytest.raises(SampleError, match="a TIFF of 2 pages; `pages=bands` takes all as channels") as raised:
-        read_array(file, ImageSpec())
-    assert raised.value.reason is FailureReason.UNSUPPORTED_MODE
-    np.testing.assert_array_equal(read_array(file, ImageSpec(pages=Pages.FIRST))[0], first)
-    np.testing.assert_array_equal(read_array(file, ImageSpec(pages=Pages.BANDS))[0], np.dstack([first, second]))
-
-
 def test_pages_of_several_sizes_are_no_bands():
     file = tiff_of(pixels_of("uint8", 1), pixels_of("uint8", 1, (20, 20)))
     with pytest.raises(SampleError, match="pages of 20 x 20 of uint8 and 37 x 21 of uint8"):
@@ -59,12 +49,6 @@ def test_overviews_and_masks_of_transparency_are_no_pages(subfile):
     pixels = pixels_of("uint16", 4)
     file = tiff_of(pixels, pixels[::2, ::2], later_tags={254: subfile})
     np.testing.assert_array_equal(read_array(file, ImageSpec())[0], pixels)
-
-
-def test_the_orientation_is_returned_or_ignored():
-    file = tiff_of(pixels_of("uint8", 6), tags={274: 6})
-    assert read_array(file, ImageSpec())[1] == 6
-    assert read_array(file, ImageSpec(orientation=Metadata.IGNORE))[1] == 1
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from tests.each import each
-from tests.image_checks import pixels
 from tests.image_writers import tiff_file
 
 HEIGHT, WIDTH = 14, 19
@@ -45,22 +44,6 @@ def reason_of(data: bytes, spec: ImageSpec) -> FailureReason | None:
     except SampleError as error:
         return error.reason
     return None
-
-
-@each("bits, big, deflated", STORED)
-@each("extra", [None, [UNASSOCIATED]])
-def test_transparency_is_read_in_every_order(extra, bits, big, deflated):
-    samples = random_samples(4, bits)
-    made = convert_image(tiff(samples, RGB, extra, bits, big, deflated), RAW)
-    np.testing.assert_array_equal(pixels(made), samples >> (bits - 8))
-
-
-@each("big, deflated", list(itertools.product((False, True), repeat=2)))
-@each("extra", [None, [UNASSOCIATED]])
-def test_grey_with_transparency_is_read(extra, big, deflated):
-    samples = random_samples(2, 8)
-    seen = pixels(convert_image(tiff(samples, GREY, extra, 8, big, deflated), RAW))
-    np.testing.assert_array_equal(seen, samples[..., (0, 0, 0, 1)])
 
 
 @each("bits, big, deflated", STORED)

@@ -8,7 +8,6 @@ from pathlib import Path
 import apache_beam as beam
 from apache_beam.metrics import MetricsFilter
 
-from beam_tfrecords.transforms.blocks.convert_block import Stopwatch
 from beam_tfrecords.transforms.blocks.stage import NAMESPACE, report_block
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.counts import BlockCounts, add_block, read_block_counts
@@ -44,13 +43,6 @@ def test_a_file_that_a_power_cut_emptied_is_passed_over(tmp_path):
     add_blocks(str(tmp_path), 1)
     Path(tmp_path, "workers", "emptied.json").write_bytes(b"")
     assert read_block_counts(str(tmp_path)).blocks == 1
-
-
-def test_a_stopwatch_adds_up_the_laps_of_a_step():
-    clock = Stopwatch()
-    for _ in range(2):
-        clock.lap("read")
-    assert set(clock.msec) == {"read"}
 
 
 def test_the_metrics_of_a_pipeline_count_samples_bytes_and_time():
