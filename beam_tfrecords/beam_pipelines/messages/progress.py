@@ -195,6 +195,8 @@ class Progress(ProgressLine):
         # The counts of blocks lag behind, and lack the block of a worker that died.
         done = min(max(self._counts.done, before + self._stages.converted), self._total)
         counts = dataclasses.replace(self._counts, written=done - self._counts.failed)
+        if done == before:
+            self._idle = seconds
         # Workers take seconds to start, which would make the time left seem longer.
         rate = (done - before) / max(seconds - self._idle, _TERMINAL_SECONDS)
         line = progress_line(counts, self._stages, total=self._total, rate=rate)
@@ -275,7 +277,8 @@ def progress_line(counts: BlockCounts, stages: StageCounts, *, total: int, rate:
     left = total - done
     if not left or stages.follow_blocks:
         return f"{describe_stage(stages)}; {counted(done, 'sample')}, {counts.failed:,} failed"
-    remaining = "starting" if not done else f"{format_seconds(left / rate)} left" if rate else "waiting"
+    # Nothing is done in this run yet.
+    remaining = f"{format_seconds(left / rate)} left" if rate else "starting workers"
     return (
         f"{done:,} of {counted(total, 'sample')} ({100 * done / total:.0f}%), {format_rate(rate)}, "
         f"{counts.failed:,} failed, {remaining}"
