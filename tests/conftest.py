@@ -24,7 +24,7 @@ from beam_tfrecords.errors import RequestError
 from tests.plain_runner import plain_pipelines, without_reports
 from tests.refusals import Refusal, RefusalSnapshot, expect
 
-PHOTOS = Path(__file__).parent / "data/photos"
+PHOTOS = (Path(__file__).parent / "data/photos").resolve()
 BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
 MARKS = (
     "nightly: takes too long for every commit; `make test-nightly` runs it",

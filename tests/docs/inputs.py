@@ -25,7 +25,7 @@ from tests.framing import write_examples
 from tests.pixel_files import save_cifar, save_mnist
 from tests.tiff_files import tiff_of
 
-PHOTOS = PROJECT / "tests" / "data" / "photos"
+PHOTOS = (PROJECT / "tests" / "data" / "photos").resolve()
 EMOTIONS = ("surprise", "fear", "happy", "sadness", "disgust", "anger")
 # As on the page of the user's own code.
 ROWS = """

@@ -15,7 +15,7 @@ from tests.integration import buckets
 
 pytestmark = pytest.mark.nightly
 
-PHOTOS = Path(__file__).parents[1] / "data" / "photos"
+PHOTOS = (Path(__file__).parents[1] / "data" / "photos").resolve()
 FLAGS = ["--name=photos", "--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]
 
 

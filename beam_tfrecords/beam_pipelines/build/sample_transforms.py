@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -196,7 +197,8 @@ def _own_folder() -> str:
 def _list(spec: BuildSpec, folder: str) -> OpenSample:
     """Lists the samples of a request in a folder; returns the function that opens them."""
     with storage.expanding_into(storage.join(folder, "expanded")), trying_suggestions(spec):
-        spec, source = open_spec_source(find_functions(spec))
+        # A step of the pipeline receives the failures.
+        spec, source = open_spec_source(dataclasses.replace(find_functions(spec), max_failures=1))
         if source.pipeline is not None:
             raise RequestError(
                 f"`input={spec.source.input[0]}`: is a pipeline itself; expected that it is called",

@@ -80,7 +80,9 @@ def column_suggestions(
     if not any("label_columns" in one.settings for one in suggestions):
         # A single word of a class name is not a class.
         suggestions = [*_join_words(table, images)] or suggestions
-    is_clear = any(may_be_label(str(one.settings.get("label_column"))) for one in suggestions)
+    is_clear = not table.other_labels and any(
+        may_be_label(str(one.settings.get("label_column"))) for one in suggestions
+    )
     unlabelled = [] if is_clear else [Suggestion("the images without labels", {**images, "layout": "image"})]
     return [*suggestions, *unlabelled]
 
