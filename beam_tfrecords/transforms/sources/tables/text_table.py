@@ -122,7 +122,7 @@ def name_alike(tables: Sequence[TableFile]) -> list[TableFile]:
     The table whose cells name the most columns decides: in a short one, each row may have a class of its own.
     """
     bare = [table for table in tables if isinstance(table, TextTable) and not table.has_header]
-    if len(bare) < len(tables) or len({(table.parser.form, len(table.columns)) for table in bare}) > 1:
+    if not bare or len(bare) < len(tables) or len({(table.parser.form, len(table.columns)) for table in bare}) > 1:
         return [*tables]
     best = min(bare, key=lambda table: sum(name.startswith(UNNAMED) for name in table.columns))
     return [_renamed(table, best) if [*table.columns] != [*best.columns] else table for table in bare]
