@@ -31,8 +31,7 @@ from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files, find_files_below
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.tables.hf_features import parse_features
-from beam_tfrecords.transforms.sources.tables.hf_rows import ReadHfParquet
+from beam_tfrecords.transforms.sources.tables.hf_rows import ReadHfParquet, parse_features
 from beam_tfrecords.transforms.sources.tables.parquet_table import (
     ParquetTable,
     is_binary,

@@ -1,4 +1,4 @@
-"""Lists the rows of Parquet files that contain the image bytes.
+"""Lists the rows of Parquet files that contain the image bytes, and parses the description of their columns.
 
 References to an uncompressed column point into the Parquet file. Images of a compressed column are copied to a staging
 file, because a page can only be decompressed as a whole.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +25,7 @@ from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
-from beam_tfrecords.transforms.sources.tables.hf_features import parse_features
+from beam_tfrecords.transforms.sources.tables.object_cells import CLASS_FIELDS
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.parquet_table import fitting_rows, is_list, opened, read_rows
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
@@ -287,3 +288,47 @@ def _image_cells(column: pa.Array) -> Iterator[_Image | list[_Image]]:
         (data.as_py(), path.as_py() if path is not None else None)
         for data, path in zip(fields["bytes"], paths if paths is not None else [None] * len(column), strict=True)
     )
+
+
+class Declared(NamedTuple):
+    """The classes that the description declares.
+
+    Attributes:
+      classes: column -> its class names; for a column of objects, the class names of their label field.
+      several: columns with a list of classes.
+    """
+
+    classes: Mapping[str, Sequence[str]]
+    several: frozenset[str]
+
+
+def parse_features(schema: pa.Schema) -> Declared:
+    """Reads the description of the columns; returns an empty one if the schema has none."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"].items()
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return Declared({}, frozenset())
+    plain = {column: _inner(feature) for column, feature in features}
+    classes = {column: names for column, feature in plain.items() if (names := _names_of(feature))}
+    for column, feature in plain.items():
+        if isinstance(feature, dict) and "_type" not in feature:
+            field = next((feature[name] for name in CLASS_FIELDS if name in feature), None)
+            classes |= {column: names} if (names := _names_of(_inner(field))) else {}
+    several = {column for column, feature in features if column in classes and feature is not plain[column]}
+    return Declared(classes, frozenset(several))
+
+
+def _inner(feature: Any) -> Any:
+    """Returns the element feature of a `Sequence`, `List` or one-element list; other features unchanged."""
+    while True:
+        if isinstance(feature, list) and len(feature) == 1:
+            feature = feature[0]
+        elif isinstance(feature, dict) and feature.get("_type") in ("Sequence", "List", "LargeList"):
+            feature = feature.get("feature")
+        else:
+            return feature
+
+
+def _names_of(feature: Any) -> tuple[str, ...]:
+    is_label = isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+    return tuple(map(str, feature.get("names") or ())) if is_label else ()
