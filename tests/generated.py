@@ -15,17 +15,17 @@ from tests.refusals import SNAPSHOT, is_there
 
 ROOT = Path(__file__).parents[1]
 MARKER = re.compile(r"<!-- The rest of this page is the output of: python -m ([\w.]+) -->\n\n")
-# Module -> the file that has its whole output.
+# Module, by its path -> the file that has its whole output.
 FILES = {
-    "beam_tfrecords.beam_pipelines.settings.typed_settings": "beam_tfrecords/beam_pipelines/settings/build_settings.py",
-    "tests.docs.datasets_page": "docs/datasets.md",
+    "beam_tfrecords/beam_pipelines/settings/typed_settings": "beam_tfrecords/beam_pipelines/settings/build_settings.py",
+    "tests/docs/datasets_page": "docs/datasets.md",
 }
 
 
 def main() -> None:
     """Writes the files; those that tests write come last, since tests read the others."""
     for module, file in FILES.items():
-        (ROOT / file).write_text(output_of(module), encoding="utf-8")
+        (ROOT / file).write_text(output_of(module.replace("/", ".")), encoding="utf-8")
     for page in (ROOT / "docs").rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         if marker := MARKER.search(text):
