@@ -69,7 +69,9 @@ def find_draft(path: str) -> tuple[str, str]:
         if found is not None:
             text = str(yaml.safe_dump(found, sort_keys=False, default_flow_style=None, width=1000))
             return text, names[extension]
-    annotated = (names[one] for one, several in documents.items() if names_images(several, images, extension=one))
+    # Lines are the rows of a table, too, which has its own questions.
+    trees = {one: several for one, several in documents.items() if one not in LINES}
+    annotated = (names[one] for one, several in trees.items() if names_images(several, images, extension=one))
     return "", next(annotated, "")
 
 
