@@ -21,7 +21,7 @@ ALLOWED = {
     "beam_pipelines/commands/completion.py": {"_actions"},
     "beam_pipelines/runners/worker.py": {"_exit"},
     "beam_pipelines/settings/beam_flags.py": {"_actions", "_add_argparse_args"},
-    "beam_pipelines/settings/command_line.py": {"_actions", "_option_string_actions"},
+    "beam_pipelines/settings/command_line.py": {"_action_groups", "_actions", "_option_string_actions"},
     "quiet_beam.py": {"_getframe"},
     "storage/beam_files.py": {"_pipeline_options"},
     "storage/botocore_private.py": {
