@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from beam_tfrecords import storage
 from tests.archive_files import pack_folder
 from tests.each import each
-from tests.integration.buckets import build, content_of, services
+from tests.integration.buckets import build, content_of, services, upload
 from tests.writers import MEANING, WRITERS
 
 pytestmark = pytest.mark.nightly
@@ -24,17 +23,15 @@ def running(tmp_path_factory):
 def test_a_build_of_an_archive_in_a_bucket_is_that_of_the_folder(form, name, running, tmp_path):
     settings = WRITERS[form].write(tmp_path, MEANING)
     root = next((tmp_path / one for one in ("in", "VOC") if (tmp_path / one).exists()), tmp_path)
-    (tmp_path.parent / "packed").mkdir(exist_ok=True)
-    archive = tmp_path.parent / "packed" / f"{form}-{name}"
-    pack_folder(root, archive)
-    uri = f"s3://photos/{archive.name}"
-    storage.write_bytes(uri, archive.read_bytes())
+    packed = tmp_path.parent / f"packed {form} {name}"
+    pack_folder(root, packed / name)
+    upload(packed, f"s3://photos/{form}")
     place = settings["input"].removeprefix(str(root))
     flags = [f"--source={settings['source']}"] if "source" in settings else []
     flags += ["--name=set", "--image_encoding=png"]
-    build(f"--input={settings['input']}", f"--output={archive}.folder", *flags)
-    output = f"s3://datasets/{archive.name}"
-    build(f"--input={uri}{f'#{place}' if place else ''}", f"--output={output}", *flags)
-    of_folder, found = content_of(f"{archive}.folder"), content_of(output)
+    build(f"--input={settings['input']}", f"--output={packed}/out", *flags)
+    output, archive = f"s3://datasets/{form}-{name}", f"s3://photos/{form}/{name}"
+    build(f"--input={archive}{f'#{place}' if place else ''}", f"--output={output}", *flags)
+    of_folder, found = content_of(f"{packed}/out"), content_of(output)
     shards = [file for file in of_folder if "tfrecord-" in file]
     assert {file: found[file] for file in shards} == {file: of_folder[file] for file in shards}
