@@ -34,7 +34,7 @@ MARKS = (
     "report: looks at report.html or croissant.json, which builds of others do not write",
 )
 # How long an example takes depends on what else the machine does. What the gate tries depends on the commit alone.
-_PROFILE = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+_PROFILE = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much]}
 hypothesis.settings.register_profile("gate", max_examples=15, derandomize=True, **_PROFILE)
 hypothesis.settings.register_profile("nightly", max_examples=100, print_blob=True, **_PROFILE)
 hypothesis.settings.load_profile("gate")

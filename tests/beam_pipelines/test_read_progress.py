@@ -96,7 +96,9 @@ def long_file(tmp_path_factory) -> Path:
 def test_ctrl_c_ends_it_with_one_line(long_file):
     ours, theirs = pty.openpty()
     words = [BEAM_TFRECORDS, "verify", f"--dataset={long_file}"]
-    process = subprocess.Popen(words, stderr=theirs, stdout=subprocess.PIPE, env={**os.environ, "TERM": "xterm"})
+    process = subprocess.Popen(
+        words, stderr=theirs, stdout=subprocess.PIPE, env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    )
     os.close(theirs)
     text = ""
     while "MB (" not in text:

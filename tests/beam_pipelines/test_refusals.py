@@ -319,7 +319,7 @@ def test_a_wrong_request_is_refused_in_one_line(
         (["konvert"], Refusal("unknown_command", says=["'konvert'", "'convert'?"])),
         (["build"], Refusal("unknown_command", says=["'build'", "'convert'?"])),
         (["convrt"], Refusal("unknown_command", says=["'convrt'", "'convert'?"])),
-        (["qqqq"], Refusal("unknown_command", says=["'qqqq'", "convert, verify, inspect"])),
+        (["qqqq"], Refusal("unknown_command", says=["'qqqq'", "convert, demo, verify, inspect"])),
         (["verify"], Refusal("invalid_command_line", says=["--dataset"])),
         (["verify", "--dataset=nowhere"], Refusal("no_dataset", "output", says=["nowhere"])),
         (["verify", "--dataset=photos"], Refusal("no_dataset", "output", says=["photos"])),

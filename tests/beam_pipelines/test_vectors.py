@@ -71,7 +71,7 @@ def test_columns_between_two_are_those_of_the_table(tmp_path):
     dataset = make(write_csv(tmp_path, rows), tmp_path / "out", layout=layout_of("columns.left_x..nose_x", "int64"))
     (record,) = dataset.records("train")
     assert (record["points"].tolist(), record["points"].dtype) == ([1, 2, 3], np.int64)
-    assert any("other" in note for note in manifest_of(tmp_path / "out")["notes"])
+    assert [one["field"] for one in manifest_of(tmp_path / "out")["ledger"]] == ["other"]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def open_dataset_or_files(path: str) -> Dataset | RecordFiles:
         if found:
             return found
         if seen := _describe_input(storage.absolute(path)):
-            raise RequestError(f"{path} is no dataset, but {seen}", code=error.code) from error
+            raise RequestError(f"{error.message}; {seen}", code=error.code) from error
         raise
 
 
@@ -54,4 +54,4 @@ def _describe_input(path: str) -> str:
         return ""
     contents = ", ".join(sorted(content.value for content in source.description.provides))
     command = shlex.join(["beam-tfrecords", "convert", f"--input={path}", "--output=FOLDER", "--dry_run"])
-    return f"an input that is read as {source.name}, with {contents}; to see what a dataset of it would hold: {command}"
+    return f"it is an input, which convert reads as {source.name}, with {contents}; this lists it: {command}"

@@ -184,7 +184,7 @@ def test_no_file_of_an_input_leads_out_of_it(source, tmp_path, opened, listed, r
         (folder / "names.txt").write_text("a.jpg")
     (root / "link").symlink_to(tmp_path / "linked")
     asked, system = [], storage._system
-    monkeypatch.setattr(storage, "_system", lambda path: asked.append(path) or system(path))
+    monkeypatch.setattr(storage, "_system", lambda path, *version: asked.append(path) or system(path, *version))
     write, fields = NAMING[source]
     found = 0
     for path in _paths(outside, seed=30):
