@@ -138,7 +138,7 @@ def test_run_lengths_are_no_polygons(tmp_path, save, picture, convert, build):
     path.write_text(json.dumps({**content, "annotations": annotations}))
     words = [f"--input={path}", f"--image_root={tmp_path}", "--layout=detection_polygons"]
     dataset = open_dataset(build(tmp_path / "out", *words))
-    assert "1 of 2 objects have no polygon, and get the corners of their boxes" in str(dataset.manifest["notes"])
+    assert "1 of 2 objects have no polygon, and get the corners of their boxes" in str(dataset.manifest["ledger"])
     (record,) = dataset.records("train")
     assert record["image/object/polygon_points"].tolist() == [4, 3]
     path.write_text(json.dumps({**content, "annotations": annotations[:1]}))
