@@ -138,7 +138,7 @@ def test_run_lengths_are_no_polygons(tmp_path, save, picture, convert, build):
     path.write_text(json.dumps({**content, "annotations": annotations}))
     words = [f"--input={path}", f"--image_root={tmp_path}", "--layout=detection_polygons"]
     dataset = open_dataset(build(tmp_path / "out", *words))
-    assert "1 of 2 objects have no polygon, and get the corners of their boxes" in str(dataset.manifest["ledger"])
+    assert "1 of 2 objects have no polygon, and get the corners of their boxes" in str(dataset.manifest["notes"])
     (record,) = dataset.records("train")
     assert record["image/object/polygon_points"].tolist() == [4, 3]
     path.write_text(json.dumps({**content, "annotations": annotations[:1]}))
@@ -266,7 +266,7 @@ def test_more_points_than_corners_are_landmarks(first, tmp_path, save, picture, 
     assert ran.code == 0
     dataset = open_dataset(tmp_path / "out")
     assert dataset.class_names == ("left", "right")
-    assert f"columns.{names[0]}..{names[-1]} with `moves: points`" in str(dataset.manifest["notes"])
+    assert f"columns.{names[0]}..{names[-1]} with `moves: points`" in str(dataset.manifest["ledger"])
     field = f"columns.{names[0]}..{names[-1]}"
     layout = {"image": "image.encoded", "face": {"field": field, "type": "float", "moves": "points"}}
     spec = {"input": str(tmp_path / "faces.csv"), "layout": layout}
