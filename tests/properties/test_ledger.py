@@ -193,3 +193,15 @@ def test_a_number_is_kept_or_the_ledger_says_the_other(numbers, layout, stored, 
     moved = [one["detail"] for one in dataset.manifest["ledger"] if one["fate"] != "not stored"]
     assert moved == [", ".join(f"{was} -> {now}" for was, now in stored.items() if int(was) != now)][: len(moved)]
     assert bool(moved) == any(int(was) != now for was, now in stored.items())
+
+
+def test_names_of_fields_cannot_control_a_terminal(tmp_path, capsys):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.png").write_bytes(picture("red 20x20"))
+    rows = [{"image": f"{name}.png", "label": name, f"{EXTRA}\x1b[31m\n": 1} for name in ("a", "b")]
+    (tmp_path / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    dataset = build(str(tmp_path / "t.jsonl"), str(tmp_path / "out"))
+    shown = str(plan(str(tmp_path / "t.jsonl"), str(tmp_path / "planned"))) + "".join(capsys.readouterr())
+    assert EXTRA in shown
+    assert "\x1b[31m" not in shown
+    assert EXTRA in str(dataset.manifest["ledger"])

@@ -7,6 +7,7 @@ import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
@@ -147,7 +148,8 @@ def describe_ledger(entries: Iterable[Entry]) -> list[str]:
         more = f" and {len(several) - _MOST_NAMED:,} more" if len(several) > _MOST_NAMED else ""
         remedies = [*dict.fromkeys(one.remedy for one in several if one.remedy)]
         where = f"{file}: " if file else ""
-        lines.append("; ".join([f"{fate.value}: {where}{', '.join(shown)}{more}", *remedies]))
+        # Names of fields are data of strangers.
+        lines.append(escape("; ".join([f"{fate.value}: {where}{', '.join(shown)}{more}", *remedies])))
     if len(lines) > _MOST_LINES:
         left = len(lines) - _MOST_LINES + 1
         lines[_MOST_LINES - 1 :] = [f"not stored: fields of {left:,} more files; manifest.json lists them (`ledger`)"]
