@@ -8,6 +8,7 @@ Turned boxes and polygons of other programs (`robndbox` of roLabelImg and DIOR-R
 from __future__ import annotations
 
 import math
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from xml.etree import ElementTree
@@ -20,6 +21,7 @@ from beam_tfrecords.transforms.objects.polygons import pack_polygons, turn_box
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.names import printable
 
+_counting = threading.Lock()
 _MOST_BYTES = 16 << 20
 _MOST_SIDE = 1 << 31
 # Elements of an object that may have more than the sides of an upright box.
@@ -35,12 +37,17 @@ def read_annotation(path: str, forms: Counter[tuple[str, ...]]) -> Objects | Sam
 
     Args:
       path: the file.
-      forms: counts the elements with the same children, as paths such as `object.name`.
+      forms: counts the elements with the same children, as paths such as `object.name`; threads may share it.
     """
+    own: Counter[tuple[str, ...]] = Counter()
     try:
-        return parse_annotation(retry_faults(path, lambda: _read(path)), forms)
+        return parse_annotation(retry_faults(path, lambda: _read(path)), own)
     except SampleError as error:
         return _error(error.reason, f"{printable(storage.basename(path))}: {error.detail}")
+    finally:
+        # The counts are part of the manifest, which must not depend on the threads.
+        with _counting:
+            forms.update(own)
 
 
 def parse_annotation(data: bytes, forms: Counter[tuple[str, ...]] | None = None) -> Objects:

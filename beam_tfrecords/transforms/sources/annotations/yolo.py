@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -54,6 +55,7 @@ from beam_tfrecords.transforms.sources.source import MakeSource, Source
 # Some datasets have labels and caches next to the images.
 _NO_IMAGES = (".txt", ".cache", ".npy", ".yaml", ".yml")
 _THREADS = 16
+_counting = threading.Lock()
 # Number of images whose labels tell poses from polygons.
 _FIRST_IMAGES = 64
 # Number of lines of a list for finding the image folder.
@@ -267,6 +269,7 @@ class YoloSource(Source):
         if image.failure:
             return image, image.failure
         path = self._label_files.path_of(image.uri)
+        fields: Counter[str] = Counter()
         try:
             text = retry_faults(path, lambda: read_text(path))
             needs_polygons = self._needs.polygons
@@ -277,7 +280,7 @@ class YoloSource(Source):
                 has_visibility=self._data.has_visibility,
                 needs_polygons=needs_polygons,
                 needs_keypoints=self._needs.keypoints,
-                fields=self._fields,
+                fields=fields,
                 numbers=self._numbers,
             )
         except OSError:
@@ -288,3 +291,7 @@ class YoloSource(Source):
         except SampleError as error:
             detail = f"{printable(storage.basename(path))}, {error.detail}"
             return image, SampleError(error.stage, error.reason, detail)
+        finally:
+            # The counts are part of the manifest, which must not depend on the threads.
+            with _counting:
+                self._fields.update(fields)
