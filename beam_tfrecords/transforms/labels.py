@@ -145,8 +145,12 @@ def name_numbered(labels: Iterable[Scalar], *, first_class: int = 0) -> ClassNam
         name = text if text not in found.values() or found.get(int(number)) == text else f"{text} ({number})"
         names_of[label] = found.setdefault(int(number), name)
     first = min([first_class, *found])
-    names = (found.get(number, f"category_{number}") for number in range(first, max(found, default=-1) + 1))
-    return ClassNames(tuple(names), names_of=names_of)
+    return ClassNames(fill_numbers(found, first=first), names_of=names_of)
+
+
+def fill_numbers(names: Mapping[int, str], *, first: int) -> tuple[str, ...]:
+    """Returns number -> name as a list from `first` on, with `category_3` for a number without a name."""
+    return tuple(names.get(number, f"category_{number}") for number in range(first, max(names, default=-1) + 1))
 
 
 def name_by_texts(labels: Iterable[Scalar], *, first_class: int = 0) -> tuple[ClassNames, bool]:

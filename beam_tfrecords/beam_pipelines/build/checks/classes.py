@@ -19,6 +19,7 @@ from beam_tfrecords.transforms.labels import (
     describe_misspelled,
     describe_order,
     describe_unique,
+    fill_numbers,
     find_separator,
     infer_class_names,
     keep_indices,
@@ -145,7 +146,7 @@ def _number_names(names: Sequence[str], numbers: Mapping[Scalar, int]) -> tuple[
     by_number = {numbers[name]: name for name in names if name in numbers}
     if len(by_number) < len(names) or min(by_number) < 1 or not are_dense(by_number, first=1):
         return ()
-    return tuple(by_number.get(number, f"category_{number}") for number in range(1, max(by_number) + 1))
+    return fill_numbers(by_number, first=1)
 
 
 def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:

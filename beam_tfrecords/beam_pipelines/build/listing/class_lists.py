@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.class_list import ClassList, fit_classes
-from beam_tfrecords.transforms.labels import ClassNames, are_dense, whole_number
+from beam_tfrecords.transforms.labels import ClassNames, are_dense, fill_numbers, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
@@ -135,10 +135,9 @@ def _fit(
     notes = list(_describe_numbers(classes))
     has_numbers = spec.layout is not None and (_NUMBERS_OF_OBJECTS in spec.layout.fields or spec.layout.draws_mask)
     if classes.numbers and _keeps_numbers(classes.numbers, has_numbers=has_numbers):
-        numbers = tuple(range(int(has_numbers and classes.numbers[0] > 0), classes.numbers[-1] + 1))
-        by_number = classes.by_number
-        names = tuple(by_number.get(number) or f"category_{number}" for number in numbers)
-        classes, notes = ClassList(names, numbers), []
+        first = int(has_numbers and classes.numbers[0] > 0)
+        names = fill_numbers(classes.by_number, first=first)
+        classes, notes = ClassList(names, tuple(range(first, first + len(names)))), []
     fitted = fit_classes(
         classes,
         labels,
