@@ -35,7 +35,7 @@ MODULES = {
     if not path.name.endswith("_pb2.py") and module_at(path) not in FACES
 }
 # Owns the paths below `.build/`, and the names of the files of a dataset.
-OWNERS = {"beam_tfrecords.transforms.workspace.build_folder", "beam_tfrecords.output.files"}
+OWNERS = {"beam_tfrecords.transforms.workspace.build_folder", "beam_tfrecords.dataset.files"}
 # Names that no other module spells out.
 OWNED = re.compile(
     r"(?<!\w)\.build\b|_SUCCESS|^manifest\.json$|^failures\.jsonl$|^duplicates\.jsonl$|^changes\.json$|^report\.html$"
@@ -311,7 +311,7 @@ def test_modules_that_need_no_pipeline_start_without_beam() -> None:
         "beam_tfrecords.beam_pipelines.report.page",
         "beam_tfrecords.beam_pipelines.commands.verify",
         "beam_tfrecords.transforms.processes.preload",
-        "beam_tfrecords.reading.dataset",
+        "beam_tfrecords.dataset.dataset",
     ]
     assert imported_by(modules, ["apache_beam"]) == ""
     assert imported_by(["string", "wave"], ["wave"]) == "wave imports wave\n"
@@ -345,7 +345,7 @@ def test_parquet_is_read_without_threads() -> None:
 
 def test_parquet_is_opened_by_few_modules() -> None:
     """The index and the list of shards by their own, which read them in batches; and tables of users by theirs."""
-    own = {"beam_tfrecords.output.index", "beam_tfrecords.output.shard_rows"}
+    own = {"beam_tfrecords.dataset.index", "beam_tfrecords.dataset.shard_rows"}
     tables = "beam_tfrecords.transforms.sources.tables"
     opening = {module for module, path in MODULES.items() if "pq.ParquetFile(" in path.read_text()}
     assert opening == {*own, f"{tables}.parquet_table", f"{tables}.parquet_pages"}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.examples.class_values import ClassValue
@@ -22,7 +23,6 @@ from beam_tfrecords.examples.layouts import (
     SHAPE_FIELD,
     Feature,
 )
-from beam_tfrecords.output.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Placement, Resize
 
 _DTYPES = {"int64": np.int64, "float": np.float32}

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.files import SHARDS
+from beam_tfrecords.dataset.index import read_batches, sealed_crcs
+from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.dataset.missing import explain_missing
+from beam_tfrecords.dataset.shard_rows import read_rows
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.files import SHARDS
-from beam_tfrecords.output.index import read_batches, sealed_crcs
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.output.missing import explain_missing
-from beam_tfrecords.output.shard_rows import read_rows
 from beam_tfrecords.reading.shard_cache import ShardCache
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.dataset.dataset import Dataset
 
 _TENSORFLOW = """\
 from beam_tfrecords import load

@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.index import INDEX_SCHEMA
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import COLUMN, Feature, Layout
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.output.index import INDEX_SCHEMA
-from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, RecordError, open_stream, read_records
 
 # Columns that every condition may name. `split` is the split of the file; `labels` is a text made by `join_labels`.

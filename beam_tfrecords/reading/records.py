@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex, TypeAli
 import numpy as np
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.attribute_hints import OF_RECORDS, explain_attribute
+from beam_tfrecords.dataset.manifest import Shard, StoredImages
+from beam_tfrecords.dataset.missing import explain_missing
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, SINGLE_LABELS, Feature, Layout
 from beam_tfrecords.extras import install_hint
-from beam_tfrecords.output.manifest import Shard, StoredImages
-from beam_tfrecords.output.missing import explain_missing
-from beam_tfrecords.reading.attribute_hints import OF_RECORDS, explain_attribute
 from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced

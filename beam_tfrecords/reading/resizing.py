@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.examples.column_ranges import axes_of
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
-from beam_tfrecords.output.manifest import StoredImages
 from beam_tfrecords.sizes import read_image_size, resized_size
 
 ImageSize: TypeAlias = "int | str | tuple[int, int] | None"

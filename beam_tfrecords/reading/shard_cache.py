@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from beam_tfrecords import crc32c
-from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.storage.cache_folder import CacheFolder
 from beam_tfrecords.storage.chunks import read_chunks
 from beam_tfrecords.tfrecord import open_frame

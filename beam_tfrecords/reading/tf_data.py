@@ -16,13 +16,13 @@ try:
 except ImportError as error:
     raise ImportError(f"reading with tf.data needs TensorFlow: {install_hint('tensorflow')}") from error
 
+from beam_tfrecords.dataset.dataset import CACHE_SIZE, Dataset
+from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords.dataset.split_ranges import cut
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.reading.dataset import CACHE_SIZE, Dataset
-from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
-from beam_tfrecords.reading.split_ranges import cut
 from beam_tfrecords.reading.tf_examples import ExampleReader, StoredExamples
 from beam_tfrecords.reading.tf_shards import Share, mean_record, read_numbers, read_share
 

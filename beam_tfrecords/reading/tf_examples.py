@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import (
@@ -22,7 +23,6 @@ from beam_tfrecords.examples.layouts import (
     Layout,
     no_pair,
 )
-from beam_tfrecords.output.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.tf_resizing import TensorPlacement
 

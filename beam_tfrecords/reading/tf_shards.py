@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.dataset.missing import explain_missing
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.output.missing import explain_missing
-from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.index_files import replaced
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.shard_cache import ShardCache

@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
+from beam_tfrecords.dataset.label_files import parse_label_map
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.output.label_files import parse_label_map
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import crc32c, storage
+from beam_tfrecords.dataset.index import INDEX_SCHEMA, read_columns
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.index import INDEX_SCHEMA, read_columns
 from beam_tfrecords.tfrecord import FRAME_BYTES, Compression, frame
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.state_files import naming_damage

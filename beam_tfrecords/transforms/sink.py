@@ -15,9 +15,9 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
+from beam_tfrecords.dataset.files import ShardNames
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.files import ShardNames
-from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, masked_crc32c, open_stream, read_records
 from beam_tfrecords.transforms.parts import MEMBERS_PER_SHARD, PART_BYTES, Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, Size, add_sizes

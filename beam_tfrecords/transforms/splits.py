@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.hashing import SPACE, split_hashes
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.settings import as_number, check_unique

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from beam_tfrecords.output.schema import listed, plain, text, whole
+from beam_tfrecords.dataset.schema import listed, plain, text, whole
 
 Key: TypeAlias = "tuple[str, ...]"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from beam_tfrecords.reading.opening import open_dataset
+from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck, verify_files
 
 BEAM_TFRECORDS = Path(sys.executable).with_name("beam-tfrecords")

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from beam_tfrecords.output.published import read_changes, read_latest
-from beam_tfrecords.reading.dataset import open_whole
+from beam_tfrecords.dataset.dataset import open_whole
+from beam_tfrecords.dataset.published import read_changes, read_latest
 from tests.archive_files import tar_of
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, find_all, manifest_of, shards_of
 from tests.beam_pipelines.user_folders import UserFolders, damage

@@ -49,7 +49,7 @@ def write_npys(folder: Path, arrays: Mapping[str, np.ndarray]) -> Path:
     return folder
 
 
-def build(source: Path | None, output: Path, **settings) -> beam_tfrecords.reading.dataset.Dataset:
+def build(source: Path | None, output: Path, **settings) -> beam_tfrecords.dataset.dataset.Dataset:
     given = {"input": str(source)} if source else {}
     return beam_tfrecords.build(**given, output=str(output), quiet=True, report=False, **settings)
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.output.published import read_latest
-from beam_tfrecords.reading.dataset import open_whole
+from beam_tfrecords.dataset.dataset import open_whole
+from beam_tfrecords.dataset.published import read_latest
 from tests.beam_pipelines.version_builds import Source, content_of, from_scratch, make_source
 
 # All records have the same size, so that the place of a record does not tell whose it is.

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.transforms.publishing.decide import check_counts
 from beam_tfrecords.transforms.publishing.publish import check_shards
 from beam_tfrecords.transforms.stats import Stats

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import BuildError, open_dataset
-from beam_tfrecords.output import manifest
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.output.shard_rows import read_rows, write_rows
-from beam_tfrecords.output.versions import is_whole
+from beam_tfrecords.dataset import manifest
+from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.dataset.shard_rows import read_rows, write_rows
+from beam_tfrecords.dataset.versions import is_whole
 from beam_tfrecords.transforms.publishing.changes import repeats_newest
 from beam_tfrecords.transforms.stats import Stats
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of

@@ -12,8 +12,8 @@ import pytest
 from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.build.checks import output
 from beam_tfrecords.beam_pipelines.commands.verify import _prepare, find_problems
+from beam_tfrecords.dataset.dataset import open_whole
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.reading.dataset import open_whole
 from tests.beam_pipelines.version_builds import Source, make_source
 from tests.refusals import refuses
 from tests.tensorflow import load

@@ -25,7 +25,7 @@ from beam_tfrecords import build as build_in_python
 from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.beam_pipelines.report.page import render_report
-from beam_tfrecords.output.index import INDEX_SCHEMA
+from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.version_builds import make_source
 from tests.image_checks import PHOTOS, lossless_jpeg, psnr

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from beam_tfrecords.dataset.dataset import DatasetRef
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.reading.dataset import DatasetRef
 from beam_tfrecords.transforms.blocks.reuse import BlockReuse, ReusePlan
 from tests.beam_pipelines.version_builds import CLASSES, Source, content_of, from_scratch, make_source
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.transforms.verifying.checks import ShardCheck
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 

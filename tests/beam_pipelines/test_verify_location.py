@@ -10,7 +10,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_tfrecords.beam_pipelines.commands.verify import find_problems
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
-from beam_tfrecords.reading.opening import open_dataset
+from beam_tfrecords.dataset.opening import open_dataset
 
 
 def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(datasets, damaged, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.reading.dataset import open_whole
+from beam_tfrecords.dataset.dataset import open_whole
 from tests.beam_pipelines.version_builds import Source, make_source
 
 KEEP = ("--keep_versions=1", "--grace=0s", "--no_report")

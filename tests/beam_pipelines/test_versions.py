@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.output.versions import new_version
+from beam_tfrecords.dataset.versions import new_version
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
 from tests.refusals import Refusal

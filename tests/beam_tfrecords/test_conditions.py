@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import BuildError
-from beam_tfrecords.output.index import INDEX_SCHEMA
-from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.dataset.index import INDEX_SCHEMA
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from tests.each import each
 from tests.refusals import refuses

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from beam_tfrecords import build, mix, open_dataset, verify
-from beam_tfrecords.reading.attribute_hints import OF_DATASETS, OF_RECORDS
+from beam_tfrecords.dataset.attribute_hints import OF_DATASETS, OF_RECORDS
 from tests.refusals import refuses
 from tests.tensorflow import load
 

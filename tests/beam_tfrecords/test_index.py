@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.output.index import INDEX_SCHEMA, pack_hash_and_crc, read_batches, read_columns, sealed_crcs
+from beam_tfrecords.dataset.index import INDEX_SCHEMA, pack_hash_and_crc, read_batches, read_columns, sealed_crcs
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=20), st.lists(st.sampled_from(["é", "a" * 40]), max_size=5))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from beam_tfrecords.dataset.label_files import label_map, read_label_map
 from beam_tfrecords.examples.layouts import parse_layout
-from beam_tfrecords.output.label_files import label_map, read_label_map
 
 NAMES = ["cat", 'a "b" {c}', "été's", "back\\slash", "1"]
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.dataset import open_whole
+from beam_tfrecords.dataset.pointers import find_latest_damage, pin, point_to, read_pinned, unpin
+from beam_tfrecords.dataset.published import read_latest
+from beam_tfrecords.dataset.versions import State, find_newest, list_versions, remove
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.output.pointers import find_latest_damage, pin, point_to, read_pinned, unpin
-from beam_tfrecords.output.published import read_latest
-from beam_tfrecords.output.versions import State, find_newest, list_versions, remove
-from beam_tfrecords.reading.dataset import open_whole
 from tests.beam_tfrecords.storage.test_beam_files import DictionaryFiles
 from tests.refusals import refuses
 from tests.version_folders import finish, put_version

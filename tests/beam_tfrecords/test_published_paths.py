@@ -7,7 +7,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
+from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from tests.each import each
 
 NAMES = st.sampled_from(["a", "b", "in", "photos", "photos2", "x.tar", "1.jpg", "ü", "a b", "@1", "*", "[x]"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.output.versions import State, Version, choose_removals
+from beam_tfrecords.dataset.versions import State, Version, choose_removals
 
 NOW = 1_000_000.0
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.output.manifest import StoredImages
+from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Resize, ResizeMode
 from beam_tfrecords.sizes import read_image_size
 from beam_tfrecords.transforms.images import image_spec

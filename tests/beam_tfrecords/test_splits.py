@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import open_dataset
+from beam_tfrecords.dataset.split_ranges import find_ranges
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.reading.split_ranges import find_ranges
 from tests.each import each
 from tests.refusals import Refusal, refuses
 from tests.tensorflow import load

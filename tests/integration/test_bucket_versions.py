@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.output.published import read_latest
+from beam_tfrecords.dataset.published import read_latest
 from tests.integration import buckets
 
 pytestmark = pytest.mark.nightly

@@ -10,9 +10,9 @@ import google_crc32c
 import pytest
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.files import ShardNames
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.files import ShardNames
-from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_cuts
 from beam_tfrecords.transforms.shards.compose import compose_shards
 from tests.integration.servers import gcs

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from beam_tfrecords import mix, open_dataset
+from beam_tfrecords.dataset import manifest
 from beam_tfrecords.grain import RecordSource
-from beam_tfrecords.output import manifest
 from tests.annotated_inputs import save_pictures, write_coco
 from tests.docs.pages import PROJECT, passages_of
 

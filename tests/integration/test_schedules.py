@@ -16,7 +16,7 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
-from beam_tfrecords.reading.opening import open_dataset
+from beam_tfrecords.dataset.opening import open_dataset
 from tests.integration.servers.processes import PROJECT
 
 pytestmark = pytest.mark.nightly

@@ -16,9 +16,9 @@ import google_crc32c
 import pytest
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.pointers import point_to
+from beam_tfrecords.dataset.published import read_latest
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.pointers import point_to
-from beam_tfrecords.output.published import read_latest
 from beam_tfrecords.storage.lease import Lease
 from tests.integration.servers import gcs, processes, s3
 from tests.version_folders import put_version

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from beam_tfrecords import Records, mix, open_dataset
-from beam_tfrecords.output import manifest
+from beam_tfrecords.dataset import manifest
 from beam_tfrecords.torch import RecordDataset, RecordStream
 from tests.annotated_inputs import save_pictures, write_coco
 from tests.docs.pages import PROJECT, passages_of

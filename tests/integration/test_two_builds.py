@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from beam_tfrecords import crc32c, storage
-from beam_tfrecords.reading.opening import open_dataset
+from beam_tfrecords.dataset.opening import open_dataset
 from tests.integration import buckets
 from tests.integration.servers.proxy import StorageServer
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.tfrecord import read_records
 from beam_tfrecords.transforms.request.published_settings import published_paths
 from tests.conftest import run_command

@@ -27,9 +27,9 @@ from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.beam_pipelines.settings.definitions import settings_by_group
 from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.errors import BuildError, LimitError, RequestError, naming_end
 from beam_tfrecords.quiet_beam import beam_logs_from
-from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace

@@ -16,11 +16,11 @@ from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublish
 from beam_tfrecords.beam_pipelines.messages.summary import report_command
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.dataset.dataset import Dataset, open_published
+from beam_tfrecords.dataset.files import REPORT, UNCHANGED
+from beam_tfrecords.dataset.pointers import read_pinned
 from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.output.files import REPORT, UNCHANGED
-from beam_tfrecords.output.pointers import read_pinned
-from beam_tfrecords.reading.dataset import Dataset, open_published
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.published_settings import published_paths

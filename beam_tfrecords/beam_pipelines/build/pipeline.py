@@ -13,7 +13,7 @@ from apache_beam.pvalue import AsSingleton
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.finish import finish_in_pipeline
 from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
-from beam_tfrecords.output.files import ShardNames
+from beam_tfrecords.dataset.files import ShardNames
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.stage import CollectFiles, ConvertBlocks

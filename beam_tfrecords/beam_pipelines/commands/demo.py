@@ -11,8 +11,8 @@ from beam_tfrecords.beam_pipelines.commands.convert import convert
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.dataset.files import REPORT
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.output.files import REPORT
 
 _FLAGS = ("--image_size=224", "--splits=train=0.8,validation=0.2", "--stratify", "--max_failures=0.1")
 # Length in bytes at which a download was interrupted.

@@ -11,8 +11,8 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.terminal import counted, show
+from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.reading.dataset import Dataset
 
 
 def export(argv: Sequence[str]) -> int:

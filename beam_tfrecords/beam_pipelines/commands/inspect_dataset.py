@@ -24,15 +24,15 @@ from beam_tfrecords.beam_pipelines.messages.summary import format_bytes, format_
 from beam_tfrecords.beam_pipelines.messages.values import describe_value, plain_values
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.index import read_columns
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, Feature
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.output.index import read_columns
-from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition
-from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.decoding import ReadExample, decode_mask
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records

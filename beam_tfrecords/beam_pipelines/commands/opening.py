@@ -6,9 +6,9 @@ import shlex
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.reading.dataset import Dataset
-from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 if TYPE_CHECKING:

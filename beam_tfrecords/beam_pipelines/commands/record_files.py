@@ -19,10 +19,10 @@ from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.messages.summary import format_bytes
 from beam_tfrecords.beam_pipelines.messages.values import describe_value, plain_values
 from beam_tfrecords.beam_pipelines.terminal import counted, show
+from beam_tfrecords.dataset.files import LATEST, MANIFEST
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.output.files import LATEST, MANIFEST
 from beam_tfrecords.tfrecord import Record, RecordError
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.raw_pixels import as_file

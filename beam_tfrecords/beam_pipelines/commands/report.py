@@ -9,9 +9,9 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.published_paths import PublishedPaths
-from beam_tfrecords.reading.opening import open_dataset
 
 
 def report(argv: Sequence[str]) -> int:

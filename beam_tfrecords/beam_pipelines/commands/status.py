@@ -36,12 +36,12 @@ from beam_tfrecords.beam_pipelines.runners.jobs import AWAY
 from beam_tfrecords.beam_pipelines.settings.command_line import SUMMARY_FILES, Parser
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.terminal import counted, format_seconds, show
+from beam_tfrecords.dataset.dataset import open_published
+from beam_tfrecords.dataset.files import LATEST, SUCCESS
+from beam_tfrecords.dataset.pointers import pin, read_pinned, unpin
+from beam_tfrecords.dataset.versions import list_versions, read_listed
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import write_json
-from beam_tfrecords.output.files import LATEST, SUCCESS
-from beam_tfrecords.output.pointers import pin, read_pinned, unpin
-from beam_tfrecords.output.versions import list_versions, read_listed
-from beam_tfrecords.reading.dataset import open_published
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.request.build_spec import read_output

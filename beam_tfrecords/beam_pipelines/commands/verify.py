@@ -24,13 +24,13 @@ from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import counted, show
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.files import SHARDS, SUCCESS
+from beam_tfrecords.dataset.missing import explain_missing
+from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import write_json
-from beam_tfrecords.output.files import SHARDS, SUCCESS
-from beam_tfrecords.output.missing import explain_missing
 from beam_tfrecords.quiet_beam import beam_logs_from
-from beam_tfrecords.reading.dataset import Dataset
-from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.transforms.settings import share, whole_number
 
 if TYPE_CHECKING:

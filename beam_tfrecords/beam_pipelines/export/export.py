@@ -17,11 +17,11 @@ from beam_tfrecords.beam_pipelines.export.coco import write_coco
 from beam_tfrecords.beam_pipelines.export.file_paths import FilePaths
 from beam_tfrecords.beam_pipelines.export.rows import KEY, LABEL, SPLIT, NotTextError, RowPlan
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.dataset.missing import explain_missing
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.output.missing import explain_missing
 from beam_tfrecords.reading.conditions import find_rows, make_condition
-from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 
+from beam_tfrecords.dataset.index import INDEX_SCHEMA
+from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import (
     BOX_SIDES,
@@ -27,8 +29,6 @@ from beam_tfrecords.examples.layouts import (
     Feature,
     Layout,
 )
-from beam_tfrecords.output.index import INDEX_SCHEMA
-from beam_tfrecords.output.manifest import StoredImages
 from beam_tfrecords.reading.decoding import ReadExample, decode_mask, stack_boxes
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.objects.polygons import run_lengths

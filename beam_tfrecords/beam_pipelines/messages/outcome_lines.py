@@ -14,9 +14,9 @@ from beam_tfrecords.beam_pipelines.messages.summary import (
     summarize,
 )
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.output.files import CHANGES, DUPLICATES, FAILURES, LATEST
-from beam_tfrecords.output.published import read_changes
-from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.files import CHANGES, DUPLICATES, FAILURES, LATEST
+from beam_tfrecords.dataset.published import read_changes
 from beam_tfrecords.transforms.publishing.lists import find_examples
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 

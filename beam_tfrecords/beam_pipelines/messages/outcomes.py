@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.transforms.stats import DUPLICATE_COUNTS, Stats
 
 

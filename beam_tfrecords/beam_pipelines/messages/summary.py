@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.terminal import counted, format_rate
+from beam_tfrecords.dataset.files import DUPLICATES, FAILURES
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.output.files import DUPLICATES, FAILURES
 from beam_tfrecords.storage.request_metrics import KINDS
 from beam_tfrecords.transforms.publishing.guards import GuardResult
 from beam_tfrecords.transforms.publishing.lists import Example

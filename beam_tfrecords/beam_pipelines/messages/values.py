@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from beam_tfrecords.output.schema import LAST_MOMENT
+from beam_tfrecords.dataset.schema import LAST_MOMENT
 
 _MOST_TEXT = 80
 

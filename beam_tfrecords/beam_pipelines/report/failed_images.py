@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
-from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.transforms.blocks.fetching import read_image
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, ResizeMode

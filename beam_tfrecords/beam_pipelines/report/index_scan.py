@@ -14,9 +14,9 @@ import pyarrow as pa
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.report.distribution import Distribution
-from beam_tfrecords.output.index import read_batches
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.index import read_batches
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.images.orient import swaps_sides
 

@@ -20,13 +20,13 @@ from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_image
 from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
 from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, ShownRecordReader, thumbnail_side
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.files import CHANGES, DUPLICATES, FAILURES, REPORT, VERSION_NAME
+from beam_tfrecords.dataset.manifest import FAILURE_CHECK, GROUP_CHECK
+from beam_tfrecords.dataset.published import read_changes
+from beam_tfrecords.dataset.published_paths import PublishedPaths
+from beam_tfrecords.dataset.schema import Check, read_json
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.output.files import CHANGES, DUPLICATES, FAILURES, REPORT, VERSION_NAME
-from beam_tfrecords.output.manifest import FAILURE_CHECK, GROUP_CHECK
-from beam_tfrecords.output.published import read_changes
-from beam_tfrecords.output.published_paths import PublishedPaths
-from beam_tfrecords.output.schema import Check, read_json
-from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.reading_code import reading_code
 from beam_tfrecords.transforms.request.published_settings import publish_settings
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger

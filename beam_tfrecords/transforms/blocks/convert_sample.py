@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from beam_tfrecords.dataset.index import HASH_DIGITS, pack_hash_and_crc
+from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import MASK_FIELD, NAMED_IMAGE, OBJECT_MASKS, Feature, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_examples
-from beam_tfrecords.output.index import HASH_DIGITS, pack_hash_and_crc
-from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, move_vectors, place_objects
 from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
@@ -96,7 +96,7 @@ class ConvertedBatch:
       crcs: the masked CRC of each example.
       class_names: for each sample, the names of its classes, or of the classes of its objects.
       labels: the class of each sample; None if the sample has no class, several classes, or objects.
-      index_columns: index column -> the value of each sample; see `beam_tfrecords.output.index`. `sample_hash` changes
+      index_columns: index column -> the value of each sample; see `beam_tfrecords.dataset.index`. `sample_hash` changes
         with everything that decides the example, and ends with a checksum of the example.
       heads: feature -> the class name of each sample, of the layout's heads.
     """

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.transforms.processes.isolation import TimeLimit, isolated
 from beam_tfrecords.transforms.processes.memory_left import check_memory_left
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, describe_locator

@@ -21,13 +21,13 @@ import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.dataset import DatasetRef
+from beam_tfrecords.dataset.files import DUPLICATES
+from beam_tfrecords.dataset.index import CONVERSION_COLUMNS, INDEX_SCHEMA, fits_packed_hash, read_columns, unpack_hash
+from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.escaping import write_json
-from beam_tfrecords.output.files import DUPLICATES
-from beam_tfrecords.output.index import CONVERSION_COLUMNS, INDEX_SCHEMA, fits_packed_hash, read_columns, unpack_hash
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
-from beam_tfrecords.reading.dataset import DatasetRef
 from beam_tfrecords.tfrecord import RecordError, read_records
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample, hash_images
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes

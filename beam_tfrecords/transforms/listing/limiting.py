@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
+from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.listing.listing import CHUNK_REFS, Listing, ListPlan, read_light, write_listing
 from beam_tfrecords.transforms.refs.overflow_rows import load_oversized

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgpack
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.transforms.labels import ClassNames, class_label
 from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 from beam_tfrecords.transforms.refs.overflow_rows import OverflowRows, load_oversized, name_overflow_file

@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.transforms.hashing import split_hashes
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_batches, write_listing
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.output.files import CHANGES, SHARDS
-from beam_tfrecords.output.manifest import CHANGES_FORMAT, Shard
-from beam_tfrecords.reading.dataset import Dataset, DatasetRef
+from beam_tfrecords.dataset.dataset import Dataset, DatasetRef
+from beam_tfrecords.dataset.files import CHANGES, SHARDS
+from beam_tfrecords.dataset.manifest import CHANGES_FORMAT, Shard
 from beam_tfrecords.transforms.publishing.guards import GuardResult, evaluate
 from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Stats

@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.files import INDEX_FOLDER
+from beam_tfrecords.dataset.index import INDEX_SCHEMA
+from beam_tfrecords.dataset.label_files import label_files
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.examples.layouts import ARRAY_FIELD
-from beam_tfrecords.output.files import INDEX_FOLDER
-from beam_tfrecords.output.index import INDEX_SCHEMA
-from beam_tfrecords.output.label_files import label_files
-from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.transforms.publishing.tfds_metadata import VERSION
 
 _CROISSANT = "http://mlcommons.org/croissant/"

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Mapping
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.files import DUPLICATES, FAILURES, SUCCESS
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.files import DUPLICATES, FAILURES, SUCCESS
 from beam_tfrecords.transforms.publishing.changes import evaluate_version
 from beam_tfrecords.transforms.publishing.guards import GuardResult, find_violated
 from beam_tfrecords.transforms.publishing.lists import find_examples, read_outcome

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.files import DUPLICATES, FAILURES
+from beam_tfrecords.dataset.schema import count, fields, flag, listed, mapped, plain, read_json, text
+from beam_tfrecords.dataset.versions import remove
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.output.files import DUPLICATES, FAILURES
-from beam_tfrecords.output.schema import count, fields, flag, listed, mapped, plain, read_json, text
-from beam_tfrecords.output.versions import remove
 from beam_tfrecords.transforms.publishing.guards import GuardResult
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
 from beam_tfrecords.transforms.request.build_spec import Duplicates

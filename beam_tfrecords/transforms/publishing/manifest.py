@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, lists_shards
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.output.manifest import MANIFEST_FORMAT, Shard, lists_shards
 from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats, find_size
 
 

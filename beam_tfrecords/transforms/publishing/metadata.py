@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.files import CARD, CROISSANT, DALI_FOLDER, MANIFEST, dali_index
+from beam_tfrecords.dataset.index import read_batches
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.output.files import CARD, CROISSANT, DALI_FOLDER, MANIFEST, dali_index
-from beam_tfrecords.output.index import read_batches
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.reading.dataset import Dataset
 from beam_tfrecords.reading.reading_code import reading_code
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.images.image_spec import ResizeMode

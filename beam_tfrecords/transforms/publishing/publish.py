@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.files import CHANGES, INDEX_FOLDER, MANIFEST, SHARDS, SUCCESS
+from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.dataset.pointers import point_to
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.output.files import CHANGES, INDEX_FOLDER, MANIFEST, SHARDS, SUCCESS
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.output.pointers import point_to
 from beam_tfrecords.transforms.publishing.changes import describe_version, repeats_newest
 from beam_tfrecords.transforms.publishing.decide import Decision, keeps_dataset
 from beam_tfrecords.transforms.publishing.lists import write_lists, write_outcome
@@ -104,7 +104,7 @@ def _write_shards(
     """Writes the list of the shards, if the manifest has none; returns name -> written file."""
     if "shards" in described:
         return {}
-    from beam_tfrecords.output.shard_rows import write_rows
+    from beam_tfrecords.dataset.shard_rows import write_rows
 
     return {SHARDS: publication.write(SHARDS, write_rows(shards), check=check)}
 

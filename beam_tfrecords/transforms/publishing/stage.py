@@ -13,8 +13,8 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.transforms.publishing.decide import Decision, explain_decision, open_output
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.publishing.publish import publish_dataset

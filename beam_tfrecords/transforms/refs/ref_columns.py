@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgpack
 
-from beam_tfrecords.output.published_paths import UNCHANGED, PublishedPaths
+from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import (
     SampleRef,

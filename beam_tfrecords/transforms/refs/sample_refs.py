@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import msgpack
 
+from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.storage.members import Place, is_place
 from beam_tfrecords.storage.paths import shown
 from beam_tfrecords.transforms.objects.objects import Objects

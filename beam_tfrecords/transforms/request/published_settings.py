@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.output.published_paths import PublishedPaths
+from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec

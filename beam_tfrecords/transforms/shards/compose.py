@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import crc32c, storage
+from beam_tfrecords.dataset.files import ShardKey, ShardNames
+from beam_tfrecords.dataset.index import INDEX_SCHEMA
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.files import ShardKey, ShardNames
-from beam_tfrecords.output.index import INDEX_SCHEMA
-from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.parts import Cuts, Part, read_cuts, read_index

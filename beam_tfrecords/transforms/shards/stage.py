@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
-from beam_tfrecords.output.files import ShardNames
-from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.dataset.files import ShardNames
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.parts import Part
 from beam_tfrecords.transforms.processes.stage import MapInProcesses

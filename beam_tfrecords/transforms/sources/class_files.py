@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.output.files import LABEL_MAP
+from beam_tfrecords.dataset.files import LABEL_MAP
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.class_list import ClassList, parse_class_file
 from beam_tfrecords.transforms.sources.inputs import Inputs, has_wildcards, names_several

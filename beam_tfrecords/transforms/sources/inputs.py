@@ -10,8 +10,8 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.braces import braces_as_glob, expand_braces, has_braces
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.input_settings import names_function

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.dataset import is_dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.reading.dataset import is_dataset
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.service_faults import describe_fault

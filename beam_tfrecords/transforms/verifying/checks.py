@@ -17,11 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import crc32c, storage
-from beam_tfrecords.errors import BuildError, RequestError, SampleError
-from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.layouts import DTYPE_FIELD, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, SHAPE_FIELD, Layout
-from beam_tfrecords.examples.parse import check_features, parse_example
-from beam_tfrecords.output.files import (
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.files import (
     DALI_FOLDER,
     DATASET_INFO,
     DUPLICATES,
@@ -31,10 +28,13 @@ from beam_tfrecords.output.files import (
     SHARDS,
     SUCCESS,
 )
-from beam_tfrecords.output.index import read_batches
-from beam_tfrecords.output.label_files import label_files, label_map, read_label_file
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.reading.dataset import Dataset
+from beam_tfrecords.dataset.index import read_batches
+from beam_tfrecords.dataset.label_files import label_files, label_map, read_label_file
+from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.errors import BuildError, RequestError, SampleError
+from beam_tfrecords.escaping import escape
+from beam_tfrecords.examples.layouts import DTYPE_FIELD, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, SHAPE_FIELD, Layout
+from beam_tfrecords.examples.parse import check_features, parse_example
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from beam_tfrecords.transforms.images.formats import PNG_START, png_depth
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from beam_tfrecords.dataset.dataset import Dataset, DatasetRef, read_dataset
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.reading.dataset import Dataset, DatasetRef, read_dataset
 from beam_tfrecords.transforms.hashing import order_hashes
 
 # Numbers of shards that a job hands to a worker at once.

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Layout
-from beam_tfrecords.reading.dataset import Dataset
 
 # (split, class name) or (split, feature, class name) -> count
 ClassCounts = Mapping["tuple[str, ...]", int]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import apache_beam as beam
 
-from beam_tfrecords.output.files import MANIFEST
-from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.dataset.files import MANIFEST
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
 from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck
 from beam_tfrecords.transforms.verifying.classes import ClassCounts, add_counts, compare_counts

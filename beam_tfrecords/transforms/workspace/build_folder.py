@@ -27,7 +27,7 @@ import re
 from collections.abc import Iterable
 
 from beam_tfrecords import storage
-from beam_tfrecords.output.files import LATEST, PINNED, REPORT, VERSION_NAME
+from beam_tfrecords.dataset.files import LATEST, PINNED, REPORT, VERSION_NAME
 
 _ROOT = ".build"
 _JOURNAL, _LEASE, _FENCE, _REPLACED_FILES = "claimed", "lease", "fence", "old_files.json"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.output.files import SUCCESS
+from beam_tfrecords.dataset.files import SUCCESS
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 

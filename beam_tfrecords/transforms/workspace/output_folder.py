@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.files import DUPLICATES, FAILURES, FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
+from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords.dataset.published import read_pointer
+from beam_tfrecords.dataset.versions import State, Version, delete_dataset_files
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.output.files import DUPLICATES, FAILURES, FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
-from beam_tfrecords.output.published import read_pointer
-from beam_tfrecords.output.versions import State, Version, delete_dataset_files
-from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.state_files import naming_damage, read_if_there
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, get_type_hints
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.schema import Check, fields, mapped, moment, read_json, text, whole
 from beam_tfrecords.errors import BuildError, describe_exception
-from beam_tfrecords.output.schema import Check, fields, mapped, moment, read_json, text, whole
 from beam_tfrecords.transforms.service_faults import describe_fault
 
 Value = TypeVar("Value")

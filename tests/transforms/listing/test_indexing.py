@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.index import INDEX_SCHEMA
 from beam_tfrecords.transforms.listing import indexing
 from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_index_checkpoints
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing

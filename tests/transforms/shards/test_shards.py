@@ -17,8 +17,8 @@ from apache_beam.testing.util import assert_that
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_tfrecords.dataset.files import ShardNames
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.files import ShardNames
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.tfrecord import masked_crc32c, read_records

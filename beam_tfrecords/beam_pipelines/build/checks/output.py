@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.files import SUCCESS
+from beam_tfrecords.dataset.pointers import check_pointers
+from beam_tfrecords.dataset.published import is_foreign, read_latest
+from beam_tfrecords.dataset.versions import State, list_versions
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.output.files import SUCCESS
-from beam_tfrecords.output.pointers import check_pointers
-from beam_tfrecords.output.published import is_foreign, read_latest
-from beam_tfrecords.output.versions import State, list_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.workspace.output_folder import check_versions_root, find_replaced_files
 

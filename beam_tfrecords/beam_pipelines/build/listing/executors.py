@@ -16,8 +16,8 @@ from beam_tfrecords.beam_pipelines.build.output.lock import LockedOutput, open_l
 from beam_tfrecords.beam_pipelines.build.output.previous import Previous, would_repeat
 from beam_tfrecords.beam_pipelines.build.user_functions import pickled_by_value
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_containers, write_containers
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.published_settings import published_paths

@@ -14,8 +14,8 @@ from typing import TypeVar
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.listing.executors import Executor
 from beam_tfrecords.beam_pipelines.build.listing.finish_listing import finish_listing, plan_listing
+from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.output.published_paths import PublishedPaths
 from beam_tfrecords.storage.opened import MOST_NOTED
 from beam_tfrecords.transforms.listing.indexing import (
     IndexPlan,

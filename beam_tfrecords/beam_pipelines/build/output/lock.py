@@ -20,9 +20,9 @@ from beam_tfrecords.beam_pipelines.build.output.location import check_location
 from beam_tfrecords.beam_pipelines.build.output.previous import read_version
 from beam_tfrecords.beam_pipelines.runners.find_runner import WritingJob, find_running, find_writing
 from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.dataset.files import SUCCESS
+from beam_tfrecords.dataset.versions import remove
 from beam_tfrecords.errors import BuildError, OutputLockedError, RequestError
-from beam_tfrecords.output.files import SUCCESS
-from beam_tfrecords.output.versions import remove
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.request.build_spec import BuildSpec

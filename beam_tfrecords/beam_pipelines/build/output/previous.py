@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
-from beam_tfrecords.output.files import SUCCESS, VERSION_NAME
-from beam_tfrecords.output.pointers import find_latest_damage, point_to, read_pinned
-from beam_tfrecords.output.published import read_latest
-from beam_tfrecords.output.versions import (
+from beam_tfrecords.dataset.dataset import Dataset, open_published
+from beam_tfrecords.dataset.files import SUCCESS, VERSION_NAME
+from beam_tfrecords.dataset.pointers import find_latest_damage, point_to, read_pinned
+from beam_tfrecords.dataset.published import read_latest
+from beam_tfrecords.dataset.versions import (
     State,
     find_newest,
     find_old,
@@ -24,7 +24,7 @@ from beam_tfrecords.output.versions import (
     new_version,
     remove,
 )
-from beam_tfrecords.reading.dataset import Dataset, open_published
+from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import record_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec

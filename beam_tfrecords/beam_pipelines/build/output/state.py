@@ -21,14 +21,14 @@ from beam_tfrecords.beam_pipelines.messages.values import format_time
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_state
 from beam_tfrecords.beam_pipelines.runners.jobs import JobState, Phase, is_advancing, read_job
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+from beam_tfrecords.dataset.dataset import Dataset, open_published
+from beam_tfrecords.dataset.files import SUCCESS, UNCHANGED
+from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords.dataset.pointers import find_latest_damage, find_pin_damage, read_pinned
+from beam_tfrecords.dataset.published import read_latest
+from beam_tfrecords.dataset.schema import fields, moment, read_json, text
+from beam_tfrecords.dataset.versions import State, Version, is_being_removed, list_versions, read_listed
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.output.files import SUCCESS, UNCHANGED
-from beam_tfrecords.output.pointers import find_latest_damage, find_pin_damage, read_pinned
-from beam_tfrecords.output.published import read_latest
-from beam_tfrecords.output.schema import fields, moment, read_json, text
-from beam_tfrecords.output.versions import State, Version, is_being_removed, list_versions, read_listed
-from beam_tfrecords.reading.dataset import Dataset, open_published
-from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.storage.lease import find_holder
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.stats import Stats, find_metric

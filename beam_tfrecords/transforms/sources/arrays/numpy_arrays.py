@@ -17,8 +17,8 @@ from typing import IO, Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.storage.members import HEADER_BYTES, local_header_length
 from beam_tfrecords.storage.reading import parsing
 from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS

@@ -6,7 +6,7 @@ import functools
 import re
 import unicodedata
 
-from beam_tfrecords.output.split_names import SPLIT_NAMES
+from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.splits import split_of_folder
 
 # fmt: off

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.sources.detect.names import named_split
 from beam_tfrecords.transforms.sources.names import printable

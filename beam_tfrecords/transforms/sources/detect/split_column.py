@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
-from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.detect.column_names import SPLIT_NAMES as COLUMN_NAMES
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import quote_input

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import SampleError, Suggestion
-from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, as_list
 from beam_tfrecords.transforms.sources.documents.mapping import (

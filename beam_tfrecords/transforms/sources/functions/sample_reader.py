@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from beam_tfrecords.output.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.mapping.from_sample import objects_of, parts_of, values_of
 from beam_tfrecords.transforms.mapping.image_file import ImageFile

@@ -11,6 +11,8 @@ from typing import Any
 import cv2
 import numpy as np
 
+from beam_tfrecords.dataset.index import CONVERSION_COLUMNS, fits_packed_hash
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import (
@@ -23,8 +25,6 @@ from beam_tfrecords.examples.layouts import (
     Layout,
 )
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.output.index import CONVERSION_COLUMNS, fits_packed_hash
-from beam_tfrecords.output.manifest import Shard
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.objects.objects import Objects

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.dataset import Dataset, is_dataset
+from beam_tfrecords.dataset.files import LABEL_MAP, MANIFEST, SUCCESS
+from beam_tfrecords.dataset.label_files import label_files, label_map, parse_label_map, read_label_file
+from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import DRAWN, Content
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
 from beam_tfrecords.nearest import list_known
-from beam_tfrecords.output.files import LABEL_MAP, MANIFEST, SUCCESS
-from beam_tfrecords.output.label_files import label_files, label_map, parse_label_map, read_label_file
-from beam_tfrecords.output.manifest import Shard
-from beam_tfrecords.reading.dataset import Dataset, is_dataset
 from beam_tfrecords.reading.index_files import read_index
-from beam_tfrecords.reading.opening import open_dataset
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.labels import sort_names
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE

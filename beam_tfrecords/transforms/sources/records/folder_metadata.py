@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
-from beam_tfrecords.output.files import DATASET_INFO, FEATURES, LABEL_MAP, label_file
-from beam_tfrecords.output.label_files import read_label_file, read_label_map
+from beam_tfrecords.dataset.files import DATASET_INFO, FEATURES, LABEL_MAP, label_file
+from beam_tfrecords.dataset.label_files import read_label_file, read_label_map
 
 # Class names of objects, and class numbers, which start at 1, in TensorFlow's Object Detection API.
 CLASSES_OF_OBJECTS = ("image/object/class/text", "image/object/class/label")

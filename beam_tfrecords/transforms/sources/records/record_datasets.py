@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.dataset import is_dataset
+from beam_tfrecords.dataset.files import DATASET_INFO, LATEST, MANIFEST
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.output.files import DATASET_INFO, LATEST, MANIFEST
-from beam_tfrecords.reading.dataset import is_dataset
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.records.record_files import RecordFiles

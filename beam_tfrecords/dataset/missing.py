@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.files import LATEST, SUCCESS, VERSION_NAME
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.files import LATEST, SUCCESS, VERSION_NAME
 
 
 def explain_missing(path: str, file: str) -> BuildError:

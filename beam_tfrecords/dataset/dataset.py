@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
+from beam_tfrecords.dataset.attribute_hints import OF_DATASETS, explain_attribute
+from beam_tfrecords.dataset.files import MANIFEST, REMOVED, SHARDS, SUCCESS
+from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, StoredImages, check_manifest
+from beam_tfrecords.dataset.published import DamagedError, Success, read_latest, read_manifest, read_published
+from beam_tfrecords.dataset.published_paths import PublishedPaths
+from beam_tfrecords.dataset.schema import count, fields, read_json
+from beam_tfrecords.dataset.split_ranges import ALL, SplitRange, find_ranges
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import Feature, Layout, parse_layout, with_class_names
 from beam_tfrecords.nearest import did_you_mean, list_known
-from beam_tfrecords.output.files import MANIFEST, REMOVED, SHARDS, SUCCESS
-from beam_tfrecords.output.manifest import MANIFEST_FORMAT, Shard, StoredImages, check_manifest
-from beam_tfrecords.output.published import DamagedError, Success, read_latest, read_manifest, read_published
-from beam_tfrecords.output.published_paths import PublishedPaths
-from beam_tfrecords.output.schema import count, fields, read_json
-from beam_tfrecords.reading.attribute_hints import OF_DATASETS, explain_attribute
-from beam_tfrecords.reading.split_ranges import ALL, SplitRange, find_ranges
 from beam_tfrecords.tfrecord import Compression
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import functools
 from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.files import CHANGES, LATEST, MANIFEST, SUCCESS, VERSION_NAME
+from beam_tfrecords.dataset.manifest import CHANGES_CHECK, CHANGES_FORMAT, SUCCESS_CHECK
+from beam_tfrecords.dataset.schema import read_json
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.output.files import CHANGES, LATEST, MANIFEST, SUCCESS, VERSION_NAME
-from beam_tfrecords.output.manifest import CHANGES_CHECK, CHANGES_FORMAT, SUCCESS_CHECK
-from beam_tfrecords.output.schema import read_json
 
 # Size limit in bytes of the manifest, which has 400 bytes per shard that it lists, and of the other JSON files.
 _MOST_BYTES = 256 << 20

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_tfrecords.output.files import INDEX_FOLDER
-from beam_tfrecords.output.manifest import Shard
+from beam_tfrecords.dataset.files import INDEX_FOLDER
+from beam_tfrecords.dataset.manifest import Shard
 
 _SCHEMA = pa.schema(
     [
@@ -53,7 +53,7 @@ def read_rows(data: bytes) -> list[Shard]:
       ValueError: the file is damaged, or no build writes its values.
     """
     try:
-        # With its own threads, PyArrow can hang at the end of a process; see `output.index`.
+        # With its own threads, PyArrow can hang at the end of a process; see `dataset.index`.
         with pq.ParquetFile(pa.BufferReader(data)) as file:
             table = file.read(_SCHEMA.names, use_threads=False)
         for field in _SCHEMA:

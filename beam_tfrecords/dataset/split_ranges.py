@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.nearest import list_known
-from beam_tfrecords.output.split_names import SPLIT_NAMES
 
 ALL = "all"
 _TERM = re.compile(r"\s*(?P<split>\w+)\s*(?:\[\s*(?P<begin>[^:\]]*?)\s*(?P<colon>:?)\s*(?P<end>[^:\]]*?)\s*\]\s*)?")

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.output.files import SHARDS
-from beam_tfrecords.output.schema import count, fields, listed, mapped, optional, plain, text
+from beam_tfrecords.dataset.files import SHARDS
+from beam_tfrecords.dataset.schema import count, fields, listed, mapped, optional, plain, text
 
 # Formats of the manifest and of `changes.json`. The minor number grows with additions that readers of earlier releases
 # ignore.

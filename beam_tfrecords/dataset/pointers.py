@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.dataset import open_whole
+from beam_tfrecords.dataset.files import LATEST, PINNED, SUCCESS
+from beam_tfrecords.dataset.published import read_latest, read_pointer, read_success
+from beam_tfrecords.dataset.versions import State, find_newest, list_versions
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.output.files import LATEST, PINNED, SUCCESS
-from beam_tfrecords.output.published import read_latest, read_pointer, read_success
-from beam_tfrecords.output.versions import State, find_newest, list_versions
-from beam_tfrecords.reading.dataset import open_whole
 
 
 def find_latest_damage(root: str) -> str | None:

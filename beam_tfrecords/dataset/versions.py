@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.output.files import (
+from beam_tfrecords.dataset.dataset import open_published, open_whole
+from beam_tfrecords.dataset.files import (
     FOLDERS,
     MANIFEST,
     PINNED,
@@ -24,8 +24,8 @@ from beam_tfrecords.output.files import (
     VERSION_NAME,
     is_dataset_file,
 )
-from beam_tfrecords.output.published import read_changes, read_latest, read_pointer, read_success
-from beam_tfrecords.reading.dataset import open_published, open_whole
+from beam_tfrecords.dataset.published import read_changes, read_latest, read_pointer, read_success
+from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage.threads import map_in_threads
 
 _FORMAT = "%Y%m%dT%H%M%SZ"

@@ -6,11 +6,11 @@ import functools
 import os
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.dataset import CACHE_SIZE, Dataset, read_dataset
+from beam_tfrecords.dataset.files import SUCCESS, VERSION_NAME
+from beam_tfrecords.dataset.pointers import find_latest_damage
+from beam_tfrecords.dataset.published import DamagedError, is_foreign, read_latest
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.output.files import SUCCESS, VERSION_NAME
-from beam_tfrecords.output.pointers import find_latest_damage
-from beam_tfrecords.output.published import DamagedError, is_foreign, read_latest
-from beam_tfrecords.reading.dataset import CACHE_SIZE, Dataset, read_dataset
 from beam_tfrecords.storage.beside import does_not_exist
 
 

@@ -1,0 +1,1 @@
+"""A dataset as its files describe it: names, manifest, index, shards, versions and pointers; never its records."""
