@@ -17,7 +17,7 @@ except ImportError as error:
 from beam_tfrecords.examples.layouts import no_pair
 from beam_tfrecords.reading.collating import make_batch, ragged_names
 from beam_tfrecords.reading.records import Records, check_records
-from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
+from beam_tfrecords.sizes import ImageSize, ResizeMode
 
 
 class RecordSource(grain.sources.RandomAccessDataSource[Any]):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
+ImageSize: TypeAlias = "int | str | tuple[int, int] | None"
+ResizeMode: TypeAlias = Literal["crop", "pad", "shorter", "longer", "exact"]
 # In these modes an image covers the requested size; in the others it fits inside.
 _COVERING = ("shorter", "crop")
 

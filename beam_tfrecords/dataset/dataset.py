@@ -12,13 +12,13 @@ import json
 import operator
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.dataset.attribute_hints import OF_DATASETS, explain_attribute
-from beam_tfrecords.dataset.files import MANIFEST, REMOVED, SHARDS, SUCCESS
+from beam_tfrecords.dataset.files import MANIFEST, REMOVED, SUCCESS
 from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, StoredImages, check_manifest
 from beam_tfrecords.dataset.published import DamagedError, Success, read_latest, read_manifest, read_published
 from beam_tfrecords.dataset.published_paths import PublishedPaths
@@ -28,12 +28,11 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import Feature, Layout, parse_layout, with_class_names
 from beam_tfrecords.nearest import did_you_mean, list_known
+from beam_tfrecords.sizes import ImageSize, ResizeMode
 from beam_tfrecords.tfrecord import Compression
 
 if TYPE_CHECKING:
-    from beam_tfrecords.reading.record_columns import RecordColumns
-    from beam_tfrecords.reading.records import Records
-    from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
+    from beam_tfrecords import Records
     from beam_tfrecords.storage.cache_folder import CacheFolder
 
 # Form in which a record is returned; see `Dataset.records`.
@@ -77,6 +76,7 @@ class Dataset:
     Attributes:
       path: folder of the dataset.
       manifest: content of `manifest.json`.
+      shards: all shards, by split and number.
       manifest_sha256: hex digest of the manifest as it is now.
       published_sha256: hex digest of the manifest as it was published.
       cache: local cache for data that is read from a bucket; None for no cache.
@@ -85,6 +85,7 @@ class Dataset:
 
     path: str
     manifest: Mapping[str, Any] = dataclasses.field(hash=False)
+    shards: tuple[Shard, ...] = dataclasses.field(hash=False)
     manifest_sha256: str
     published_sha256: str
     cache: CacheFolder | None = dataclasses.field(default=None, compare=False)
@@ -157,7 +158,7 @@ class Dataset:
     @property
     def num_shards(self) -> int:
         """Number of shards of all splits."""
-        return sum(self._shard_counts.values())
+        return len(self.shards)
 
     @property
     def features(self) -> dict[str, Feature]:
@@ -234,36 +235,10 @@ class Dataset:
           RequestError: the split does not exist, or the dataset is compressed.
           ValueError: the form or the size is invalid.
         """
-        from beam_tfrecords.reading.decoding import ReadExample
-        from beam_tfrecords.reading.records import Records
-        from beam_tfrecords.reading.shard_cache import ShardCache
-
-        if not isinstance(verify, bool):
-            raise TypeError(f"verify={verify!r}: found {type(verify).__name__}; expected True or False")
-        if form not in get_args(Form):
-            raise ValueError(f"form={form!r}: expected {', '.join(map(repr, get_args(Form)))}")
-        ranges = self.find_ranges(split)
-        used = list(dict.fromkeys(one.split for one in ranges))
-        shards = self._shards_of(used)
-        if self.compression != "none":
-            raise RequestError(
-                f"{self.path}: the records of a compressed shard cannot be read at random; read a whole split with "
-                "load(path, split), or build it with --compression=none",
-                code="compressed_shards",
-            )
-        is_decoded = form == "pixels"
-        read_example = ReadExample(self.layout.features, self.images, is_decoded, has_text=is_decoded)
-        records = Records(
-            self.path,
-            shards,
-            read=bytes if form == "bytes" else read_example,
-            columns=self.unindexed_columns,
-            verify=verify,
-            cache=ShardCache.of(self.cache, sum(shard.bytes for shard in shards)) if self.cache else None,
+        records: Records = _above("beam_tfrecords.reading.records").open_records(
+            self, split, form=form, image_size=image_size, resize_mode=resize_mode, verify=verify
         )
-        starts = dict(zip(used, itertools.accumulate((self.splits[name] for name in used), initial=0), strict=False))
-        numbers = [range(starts[name] + begin, starts[name] + end) for name, begin, end in ranges]
-        return records.taking(numbers).resized(image_size, resize_mode)
+        return records
 
     def find_ranges(self, split: str | None) -> list[SplitRange]:
         """Returns the ranges of records that a split expression names; None names all records.
@@ -287,21 +262,13 @@ class Dataset:
             )
         return self if folder is None else dataclasses.replace(self, cache=_open_cache(os.fspath(folder), size))
 
-    @property
-    def unindexed_columns(self) -> RecordColumns:
-        """Reader of the columns that conditions use and indices lack."""
-        from beam_tfrecords.reading.record_columns import RecordColumns
-
-        return RecordColumns(self.layout, self.class_names, self.compression)
-
     def verify(self) -> list[str]:
         """Checks every CRC, count, feature and image, as `beam-tfrecords verify` does.
 
         Returns:
           The problems found, one line each; empty if the dataset is undamaged.
         """
-        # `verify` is in a higher layer, so the import waits for the call.
-        findings: list[str] = importlib.import_module("beam_tfrecords").verify(self.path)
+        findings: list[str] = _above("beam_tfrecords").verify(self.path)
         return findings
 
     def export(self, to: str | os.PathLike[str], *, split: str | None = None, where: str | None = None) -> None:
@@ -316,9 +283,7 @@ class Dataset:
           RequestError: the folder is not empty, or no record satisfies the condition.
           BuildError: the dataset is damaged.
         """
-        # `export` is in a higher layer, so the import waits for the call.
-        module = importlib.import_module("beam_tfrecords.beam_pipelines.export.export")
-        module.export_dataset(self, to, split=split, where=where)
+        _above("beam_tfrecords.beam_pipelines.export.export").export_dataset(self, to, split=split, where=where)
 
     @property
     def ref(self) -> DatasetRef:
@@ -349,52 +314,10 @@ class Dataset:
         """Compression of the shards."""
         return "gzip" if self.manifest["spec"]["compression"] == "gzip" else "none"
 
-    @property
-    def shards(self) -> list[Shard]:
-        """All shards, by split and number.
-
-        Raises:
-          BuildError: the shards have a file of their own, which is damaged.
-        """
-        return list(self._shards)
-
-    @property
-    def has_shard_file(self) -> bool:
-        """Whether the shards are listed in a file of their own."""
-        return "shards" not in self.manifest
-
-    def find_shard_damage(self) -> str | None:
-        """Says why the shards cannot be read from their file; returns None if they can be read.
-
-        Raises:
-          BuildError: the store does not answer.
-        """
-        if not self.has_shard_file:
-            return None
-        from beam_tfrecords.reading.index_files import ShardFileError
-
-        try:
-            _ = self._shards
-        except ShardFileError as error:
-            return str(error)
-        return None
-
-    @functools.cached_property
-    def _shards(self) -> tuple[Shard, ...]:
-        if not self.has_shard_file:
-            return tuple(Shard.from_json(shard) for shard in self.manifest["shards"])
-        # Imported here, since few datasets need what it imports.
-        from beam_tfrecords.reading.index_files import read_shards
-
-        return tuple(read_shards(self.path, self.manifest["files"][SHARDS], self._shard_counts))
-
     @functools.cached_property
     def _shard_counts(self) -> dict[str, int]:
         """Split -> number of its shards, in the order of the shards; without splits that have none."""
-        if self.has_shard_file:
-            counts = {split: entry["shards"] for split, entry in self.manifest["splits"].items()}
-            return {split: counts[split] for split in sorted(counts) if counts[split]}
-        return Counter(shard.split for shard in self._shards)
+        return Counter(shard.split for shard in self.shards)
 
     @property
     def files(self) -> Iterator[str]:
@@ -456,11 +379,7 @@ class Dataset:
         if split not in self._shard_counts:
             known = list_known(split, sorted(self._shard_counts))
             raise RequestError(f"{self.path}: no split {split!r}; {known}", code="unknown_split")
-        return self._shards_of([split])
-
-    def _shards_of(self, splits: Sequence[str]) -> list[Shard]:
-        """Returns the shards of splits, one split after the other."""
-        return [shard for split in splits for shard in self._shards if shard.split == split]
+        return [shard for shard in self.shards if shard.split == split]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -549,9 +468,7 @@ def open_published(path: str) -> tuple[Dataset | None, str | None]:
         manifest, published = read_manifest(path)
         if hashlib.sha256(manifest).hexdigest() != published.manifest_sha256:
             return None, f"{MANIFEST} is not the one that {SUCCESS} names"
-        dataset = _parse(path, manifest, published)
-        damage = dataset.find_shard_damage()
-        return (None, damage) if damage else (dataset, None)
+        return _parse(path, manifest, published), None
     except DamagedError as error:
         if storage.exists(storage.join(path, SUCCESS)):
             return None, str(error)
@@ -563,27 +480,45 @@ def open_published(path: str) -> tuple[Dataset | None, str | None]:
 def _parse(path: str, data: bytes, published: Success) -> Dataset:
     try:
         manifest = read_json(data, fields({"format": count}))
-        number = manifest["format"]
-        dataset = Dataset(
-            path, manifest, hashlib.sha256(data).hexdigest(), published.manifest_sha256, location=published.location
-        )
-        # Checked now, so that a reader does not fail half-way. A later format may use other names.
-        if number <= MANIFEST_FORMAT["format"]:
+        # A later format may use other names.
+        if (number := manifest["format"]) <= MANIFEST_FORMAT["format"]:
+            # Checked now, so that a reader does not fail half-way.
             check_manifest(manifest)
-            if not (dataset.num_shards and dataset.layout.features and dataset.images and dataset.compression):
+            dataset = Dataset(
+                path,
+                manifest,
+                _read_shards(path, manifest),
+                hashlib.sha256(data).hexdigest(),
+                published.manifest_sha256,
+                location=published.location,
+            )
+            if not (dataset.shards and dataset.layout.features and dataset.images and dataset.compression):
                 raise ValueError("it names no shards or no features")
             if not dataset._shard_counts.keys() <= manifest["splits"].keys():
                 raise ValueError("it names a shard of another split than it has")
             # A dataset from a stranger must not expose other files of the reader's machine.
-            for file in manifest["files"] if dataset.has_shard_file else dataset.files:
+            for file in dataset.files if "shards" in manifest else manifest["files"]:
                 if "\0" in file or not storage.is_inside(storage.join(path, file), path):
                     raise ValueError(f"it names {file!r}, which is not in the dataset")
+            return dataset
     except (ValueError, KeyError, TypeError, AttributeError, RequestError) as error:
         raise DamagedError(f"{MANIFEST} cannot be read: {error}") from error
-    if number > MANIFEST_FORMAT["format"]:
-        raise RequestError(
-            f"{path}: {MANIFEST} has format {number}, and this version of beam-tfrecords reads up to "
-            f"{MANIFEST_FORMAT['format']}; install the version that made it, or a later one",
-            code="newer_format",
-        )
-    return dataset
+    raise RequestError(
+        f"{path}: {MANIFEST} has format {number}, and this version of beam-tfrecords reads up to "
+        f"{MANIFEST_FORMAT['format']}; install the version that made it, or a later one",
+        code="newer_format",
+    )
+
+
+def _read_shards(path: str, manifest: Mapping[str, Any]) -> tuple[Shard, ...]:
+    if "shards" in manifest:
+        return tuple(map(Shard.from_json, manifest["shards"]))
+    # Imported here, since few datasets need what it imports.
+    from beam_tfrecords.dataset.shard_list import read_shards
+
+    return tuple(read_shards(path, manifest))
+
+
+def _above(module: str) -> Any:
+    """Imports a module above this room when it is called, as the methods need that users find on a dataset."""
+    return importlib.import_module(module)

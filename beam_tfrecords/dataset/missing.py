@@ -1,4 +1,4 @@
-"""Explains why files of an open dataset no longer exist."""
+"""Explains why files of an open dataset are missing, or others than when it was opened."""
 
 from __future__ import annotations
 
@@ -25,3 +25,11 @@ def explain_missing(path: str, file: str) -> BuildError:
             f"open {storage.dirname(path)} again for the one that {LATEST} names now"
         )
     return BuildError(f"{path}: the dataset was removed, or is being replaced, while it was read; open it again")
+
+
+def replaced(path: str, name: str) -> BuildError:
+    """Returns the error for a file that differs from the manifest of its dataset."""
+    return BuildError(
+        f"{storage.join(path, name)} is not the file that was published with this manifest: the dataset was "
+        f"replaced, or it is damaged; open it again, or run `beam-tfrecords verify --dataset={path}`"
+    )

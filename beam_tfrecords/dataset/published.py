@@ -69,7 +69,7 @@ def read_success(path: str) -> Success | None:
       BuildError: the store does not answer.
     """
     try:
-        return Success.parse(_read_or_raise(path, SUCCESS))
+        return Success.parse(read_published_file(path, SUCCESS))
     except (DamagedError, ValueError):
         return None
 
@@ -121,8 +121,9 @@ def read_manifest(path: str) -> tuple[bytes, Success]:
       DamagedError: `_SUCCESS` or the manifest is missing or damaged.
       BuildError: the store does not answer.
     """
+    read = functools.partial(read_published_file, path)
     published, manifest = storage.run_concurrently(
-        path, functools.partial(_read_or_raise, path, SUCCESS), functools.partial(_read_or_raise, path, MANIFEST)
+        path, functools.partial(read, SUCCESS), functools.partial(read, MANIFEST)
     )
     try:
         return manifest, Success.parse(published)
@@ -130,7 +131,13 @@ def read_manifest(path: str) -> tuple[bytes, Success]:
         raise DamagedError(f"{SUCCESS} cannot be read: {error}") from error
 
 
-def _read_or_raise(path: str, name: str) -> bytes:
+def read_published_file(path: str, name: str) -> bytes:
+    """Reads a file of a finished dataset.
+
+    Raises:
+      DamagedError: it is missing or cannot be read.
+      BuildError: the store does not answer.
+    """
     try:
         return _read_file(path, name)
     except (OSError, ValueError) as error:

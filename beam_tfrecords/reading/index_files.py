@@ -1,57 +1,19 @@
-"""Reads the list of very many shards and the index files of shards, and checks them against the manifest."""
+"""Reads the index files of shards, and checks them against the manifest."""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.files import SHARDS
 from beam_tfrecords.dataset.index import read_batches, sealed_crcs
 from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.dataset.missing import explain_missing
-from beam_tfrecords.dataset.shard_rows import read_rows
+from beam_tfrecords.dataset.missing import explain_missing, replaced
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.reading.shard_cache import ShardCache
-
-
-class ShardFileError(BuildError):
-    """The file with the shards of a dataset is missing, damaged, or not the published one."""
-
-
-def read_shards(path: str, sha256: str, counts: Mapping[str, int]) -> list[Shard]:
-    """Returns the shards in the file `SHARDS` of a dataset.
-
-    Args:
-      path: folder of the dataset.
-      sha256: hex digest of the file, from the manifest.
-      counts: split -> number of its shards, in their order, from the manifest.
-
-    Raises:
-      ShardFileError: the file is missing, damaged, or not the published one.
-      BuildError: the store does not answer.
-    """
-    file = storage.join(path, SHARDS)
-    try:
-        data = storage.read_bytes(file)
-        if hashlib.sha256(data).hexdigest() != sha256:
-            raise ShardFileError(str(replaced(path, SHARDS)))
-        shards = read_rows(data)
-        splits = itertools.chain.from_iterable(itertools.repeat(*each) for each in counts.items())
-        if [shard.split for shard in shards] != list(splits):
-            raise ValueError("its shards are not those of the manifest's splits, in their order")
-    except FileNotFoundError as error:
-        raise ShardFileError(str(explain_missing(path, SHARDS))) from error
-    except OSError as error:
-        kind = BuildError if storage.is_unanswered(error) else ShardFileError
-        raise kind(f"{file} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise ShardFileError(f"{path}: {SHARDS} cannot be read: {error}") from error
-    return shards
 
 
 def read_index(
@@ -117,12 +79,4 @@ def read_places(path: str, shard: Shard, *, cache: ShardCache | None = None) -> 
 def _damaged(path: str, name: str, error: Exception) -> BuildError:
     return BuildError(
         f"{storage.join(path, name)} cannot be read: {error}; run `beam-tfrecords verify --dataset={path}`"
-    )
-
-
-def replaced(path: str, name: str) -> BuildError:
-    """Returns the error for a file that differs from the manifest of its dataset."""
-    return BuildError(
-        f"{storage.join(path, name)} is not the file that was published with this manifest: the dataset was "
-        f"replaced, or it is damaged; open it again, or run `beam-tfrecords verify --dataset={path}`"
     )

@@ -14,8 +14,8 @@ import numpy as np
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import MASK_FIELD, Feature, Layout
 from beam_tfrecords.reading.records import Records
-from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 from beam_tfrecords.reading.shuffling import MixOrder
+from beam_tfrecords.sizes import ImageSize, ResizeMode
 
 if TYPE_CHECKING:
     import pandas as pd

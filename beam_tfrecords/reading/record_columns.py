@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
@@ -56,6 +57,11 @@ class RecordColumns:
     layout: Layout
     class_names: tuple[str, ...]
     compression: Compression
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> RecordColumns:
+        """Returns the reader of the columns that conditions use and the indices of a dataset lack."""
+        return cls(dataset.layout, dataset.class_names, dataset.compression)
 
     @functools.cached_property
     def schema(self) -> pa.Schema:

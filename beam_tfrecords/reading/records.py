@@ -16,25 +16,27 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex, TypeAlias, get_args, overload
 
 import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.attribute_hints import OF_RECORDS, explain_attribute
+from beam_tfrecords.dataset.dataset import Dataset, Form
 from beam_tfrecords.dataset.manifest import Shard, StoredImages
-from beam_tfrecords.dataset.missing import explain_missing
-from beam_tfrecords.errors import BuildError
+from beam_tfrecords.dataset.missing import explain_missing, replaced
+from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, SINGLE_LABELS, Feature, Layout
 from beam_tfrecords.extras import install_hint
 from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.decoding import ReadExample
-from beam_tfrecords.reading.index_files import read_places, replaced
+from beam_tfrecords.reading.index_files import read_places
 from beam_tfrecords.reading.record_columns import RecordColumns
-from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
+from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.reading.shuffling import balanced_order
+from beam_tfrecords.sizes import ImageSize, ResizeMode
 from beam_tfrecords.storage.open_file import OpenFile
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, masked_crc32c, read_records
@@ -666,6 +668,44 @@ class Records(Sequence[Any]):
         if crc != int.from_bytes(framed[-FOOTER_BYTES:], "little"):
             raise replaced(self._path, self._shards[shard].file)
         return framed[HEADER_BYTES:-FOOTER_BYTES]
+
+
+def open_records(
+    dataset: Dataset,
+    split: str | None,
+    *,
+    form: Form,
+    image_size: ImageSize,
+    resize_mode: ResizeMode | None,
+    verify: bool,
+) -> Records:
+    """Returns the records of a split; see `Dataset.records`."""
+    if not isinstance(verify, bool):
+        raise TypeError(f"verify={verify!r}: found {type(verify).__name__}; expected True or False")
+    if form not in get_args(Form):
+        raise ValueError(f"form={form!r}: expected {', '.join(map(repr, get_args(Form)))}")
+    ranges = dataset.find_ranges(split)
+    used = list(dict.fromkeys(one.split for one in ranges))
+    shards = [shard for name in used for shard in dataset.split_shards(name)]
+    if dataset.compression != "none":
+        raise RequestError(
+            f"{dataset.path}: the records of a compressed shard cannot be read at random; read a whole split with "
+            "load(path, split), or build it with --compression=none",
+            code="compressed_shards",
+        )
+    is_decoded = form == "pixels"
+    read_example = ReadExample(dataset.layout.features, dataset.images, is_decoded, has_text=is_decoded)
+    records = Records(
+        dataset.path,
+        shards,
+        read=bytes if form == "bytes" else read_example,
+        columns=RecordColumns.of(dataset),
+        verify=verify,
+        cache=ShardCache.of(dataset.cache, sum(shard.bytes for shard in shards)) if dataset.cache else None,
+    )
+    starts = dict(zip(used, itertools.accumulate((dataset.splits[name] for name in used), initial=0), strict=False))
+    numbers = [range(starts[name] + begin, starts[name] + end) for name, begin, end in ranges]
+    return records.taking(numbers).resized(image_size, resize_mode)
 
 
 def check_records(given: Any) -> Records:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.examples.column_ranges import axes_of
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
-from beam_tfrecords.sizes import read_image_size, resized_size
+from beam_tfrecords.sizes import ImageSize, ResizeMode, read_image_size, resized_size
 
-ImageSize: TypeAlias = "int | str | tuple[int, int] | None"
-ResizeMode: TypeAlias = Literal["crop", "pad", "shorter", "longer", "exact"]
 # Modes in which every image has the requested size.
 FIXED_MODES = ("crop", "pad", "exact")
 # Sides of a box, and the axis of each.

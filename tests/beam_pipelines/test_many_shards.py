@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from beam_tfrecords import BuildError, open_dataset
 from beam_tfrecords.dataset import manifest
 from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.dataset.shard_rows import read_rows, write_rows
+from beam_tfrecords.dataset.shard_list import read_rows, write_rows
 from beam_tfrecords.dataset.versions import is_whole
 from beam_tfrecords.transforms.publishing.changes import repeats_newest
 from beam_tfrecords.transforms.stats import Stats
@@ -125,7 +125,7 @@ def test_a_store_has_the_same_records(listed, remote):
     assert list(open_dataset(remote).records("test+train", form="bytes")) == expected
     del DictionaryFiles.files[f"{remote}/shards.parquet"]
     with pytest.raises(BuildError, match=r"shards\.parquet"):
-        open_dataset(remote).records("train")
+        open_dataset(remote)
 
 
 def test_a_compressed_dataset_reads_the_same(tmp_path, photos, build, few_are_many):
@@ -149,7 +149,7 @@ def test_the_next_version_reuses_the_records_and_an_unchanged_one_is_not_publish
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS[:-1], "--versioned"]
     assert convert(*flags).code == 0
     first = open_dataset(tmp_path / "out")
-    assert first.has_shard_file
+    assert "shards" not in first.manifest
     ran = convert(*flags, "--description=Other words.")
     assert ran.code == 0, ran.err
     second = open_dataset(tmp_path / "out")
@@ -185,13 +185,10 @@ def test_an_earlier_dataset_with_a_list_is_replaced(copied, photos, convert, mon
 
 def test_a_missing_list_is_found(copied, verify):
     (copied / "shards.parquet").unlink()
-    dataset = open_dataset(copied)
-    with pytest.raises(BuildError, match=r"shards\.parquet is missing: the dataset is damaged"):
-        dataset.records("train")
+    with pytest.raises(BuildError, match=r"there is a _SUCCESS, but shards\.parquet cannot be read"):
+        open_dataset(copied)
     ran = verify(copied)
-    assert ran.code == 1
-    assert "shards.parquet is missing" in ran.out
-    assert "not checked: the shards" in ran.err
+    assert (ran.code, "shards.parquet cannot be read" in ran.err) == (1, True)
     assert not is_whole(str(copied.parent), copied.name)
 
 
@@ -200,11 +197,10 @@ def test_a_changed_list_is_found(copied, verify, place):
     data = bytearray((copied / "shards.parquet").read_bytes())
     data[place] ^= 1
     (copied / "shards.parquet").write_bytes(data)
-    dataset = open_dataset(copied)
     with pytest.raises(BuildError, match=r"shards\.parquet is not the file that was published"):
-        dataset.records("train")
+        open_dataset(copied)
     ran = verify(copied)
-    assert (ran.code, "not checked: the shards" in ran.err) == (1, True)
+    assert (ran.code, "shards.parquet is not the file" in ran.err) == (1, True)
     assert not is_whole(str(copied.parent), copied.name)
 
 
@@ -228,7 +224,7 @@ def test_a_list_that_no_build_writes_is_refused(copied, column, value, says):
     pq.write_table(table, copied / "shards.parquet")
     publish(copied)
     with pytest.raises(BuildError, match=r"shards\.parquet cannot be read: ") as raised:
-        list(open_dataset(copied).records("all", form="bytes"))
+        open_dataset(copied)
     assert says in str(raised.value)
 
 
@@ -237,7 +233,7 @@ def test_a_list_that_is_not_parquet_is_refused(copied, content):
     (copied / "shards.parquet").write_bytes(content)
     publish(copied)
     with pytest.raises(BuildError, match=r"shards\.parquet cannot be read"):
-        open_dataset(copied).records("all")
+        open_dataset(copied)
 
 
 def test_a_list_with_other_numbers_of_shards_is_refused(copied):
@@ -246,7 +242,7 @@ def test_a_list_with_other_numbers_of_shards_is_refused(copied):
         pq.write_table(changed, copied / "shards.parquet")
         publish(copied)
         with pytest.raises(BuildError, match="its shards are not those of the manifest's splits"):
-            _ = open_dataset(copied).shards
+            open_dataset(copied)
 
 
 shards = st.builds(

@@ -11,6 +11,8 @@ from beam_tfrecords.beam_pipelines.commands.verify import find_problems
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords.transforms.verifying.checks import Finding
+from beam_tfrecords.transforms.verifying.choosing import choose_shards
 
 
 def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(datasets, damaged, tmp_path):
@@ -21,9 +23,14 @@ def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(datasets, 
     execution = Execution(
         find_runner(["--runner=PrismRunner", f"--temp_location={shared}"]), FnApiRunner(), PipelineOptions([])
     )
-    assert list(find_problems(open_dataset(str(datasets["plain"])), execution)) == []
+
+    def find(path) -> list[Finding]:
+        dataset = open_dataset(str(path))
+        return find_problems(dataset, execution, shards=choose_shards(dataset))
+
+    assert find(datasets["plain"]) == []
     path = damaged()
     shard = next(path.glob("pets-train.tfrecord-*"))
     shard.write_bytes(shard.read_bytes()[:-1])
-    assert {finding.file for finding in find_problems(open_dataset(str(path)), execution)} >= {shard.name}
+    assert {finding.file for finding in find(path)} >= {shard.name}
     assert list(shared.iterdir()) == [other]

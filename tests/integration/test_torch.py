@@ -454,7 +454,7 @@ def test_workers_read_a_dataset_whose_shards_have_a_file_of_their_own(
     monkeypatch.setattr(manifest, "MOST_LISTED_SHARDS", 2)
     flags = ("--image_size=32", "--resize_mode=crop", "--num_shards=3")
     stored = open_dataset(build(tmp_path / "out", f"--input={photos}", *flags))
-    assert stored.has_shard_file
+    assert "shards" not in stored.manifest
     orders = []
     for dataset in (open_dataset(folder), stored):
         stream = RecordStream(dataset.records("train"), batch_size=BATCH, shuffle=True, seed=3)

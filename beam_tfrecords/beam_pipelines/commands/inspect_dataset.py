@@ -34,6 +34,7 @@ from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, Feature
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample, decode_mask
+from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from beam_tfrecords.transforms.settings import whole_number
@@ -181,7 +182,7 @@ def _inspect_mapping(arguments: argparse.Namespace) -> None:
 
 def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, Numbers]:
     """Returns the numbers of records that satisfy a condition, by split; None searches all splits."""
-    columns = dataset.unindexed_columns
+    columns = RecordColumns.of(dataset)
     condition = make_condition(where, columns.schema, dataset.class_names)
     found: dict[str, Numbers] = {}
     for name in [split] if split else dataset.split_starts:

@@ -25,7 +25,7 @@ from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.dataset.dataset import Dataset
-from beam_tfrecords.dataset.files import SHARDS, SUCCESS
+from beam_tfrecords.dataset.files import SUCCESS
 from beam_tfrecords.dataset.missing import explain_missing
 from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
@@ -63,8 +63,10 @@ def verify(argv: Sequence[str]) -> int:
         if not arguments.json:
             show(*describe_files(dataset, arguments.dataset))
         return code
+    from beam_tfrecords.transforms.verifying.choosing import choose_shards
+
     execution = _prepare(beam_arguments, dataset)
-    shards = _choose(dataset, 1.0 if arguments.sample is None else arguments.sample)
+    shards = choose_shards(dataset, 1.0 if arguments.sample is None else arguments.sample)
     findings = 0
     found = find_problems(dataset, execution, shards=shards, shows_progress=True)
     if arguments.json:
@@ -82,31 +84,23 @@ def verify(argv: Sequence[str]) -> int:
     return DONE
 
 
-def _choose(dataset: Dataset, share: float) -> ChosenShards | None:
-    """Returns the shards to check; None if the dataset's list of shards is damaged, which is a finding."""
-    from beam_tfrecords.transforms.verifying.choosing import choose_shards
-
-    return None if dataset.find_shard_damage() else choose_shards(dataset, share)
-
-
-def _as_json(dataset: Dataset, shards: ChosenShards | None, found: Sequence[Finding], *, most: int) -> dict[str, Any]:
+def _as_json(dataset: Dataset, shards: ChosenShards, found: Sequence[Finding], *, most: int) -> dict[str, Any]:
     """Returns the result as one document; docs/output.md describes it."""
-    are_all = shards is not None and shards.are_all
     return {
         "dataset": dataset.path,
         "ok": not found,
         "records": dataset.num_records,
         "shards": dataset.num_shards,
-        "checked_records": 0 if shards is None else dataset.num_records if are_all else shards.records,
-        "checked_shards": 0 if shards is None else dataset.num_shards if are_all else len(shards.numbers),
+        "checked_records": dataset.num_records if shards.are_all else shards.records,
+        "checked_shards": len(shards.numbers),
         "num_findings": len(found),
         "findings": [dataclasses.asdict(finding) for finding in found[:most]],
     }
 
 
-def _describe(dataset: Dataset, shards: ChosenShards | None) -> str:
+def _describe(dataset: Dataset, shards: ChosenShards) -> str:
     """Says how much of a dataset was checked, and where it is."""
-    if shards is None or shards.are_all:
+    if shards.are_all:
         checked = f"{counted(dataset.num_records, 'record')} in {counted(dataset.num_shards, 'shard')}"
     else:
         of_all = f"{len(shards.numbers):,} of {counted(dataset.num_shards, 'shard')}"
@@ -114,11 +108,9 @@ def _describe(dataset: Dataset, shards: ChosenShards | None) -> str:
     return f"{checked} of {dataset.path}"
 
 
-def _describe_rest(dataset: Dataset, shards: ChosenShards | None) -> Iterator[str]:
+def _describe_rest(dataset: Dataset, shards: ChosenShards) -> Iterator[str]:
     """Says what was not checked."""
-    if shards is None:
-        yield f"not checked: the shards, because {SHARDS} cannot be read"
-    elif not shards.are_all:
+    if not shards.are_all:
         others = dataset.num_records - shards.records, dataset.num_shards - len(shards.numbers)
         yield (
             f"not checked: {counted(others[0], 'record')} in {counted(others[1], 'shard')}, and the number of records "
@@ -151,14 +143,14 @@ def make_parser() -> Parser:
 
 
 def find_problems(
-    dataset: Dataset, execution: Execution, *, shards: ChosenShards | None = None, shows_progress: bool = False
+    dataset: Dataset, execution: Execution, *, shards: ChosenShards, shows_progress: bool = False
 ) -> list[Finding]:
     """Returns the problems of a dataset.
 
     Args:
       dataset: the dataset.
       execution: where the checks run.
-      shards: the shards to check; None for all.
+      shards: the shards to check.
       shows_progress: shows how many records have been read.
 
     Raises:
@@ -176,15 +168,11 @@ def find_problems(
 
 
 def _find_all(
-    dataset: Dataset, execution: Execution, shards: ChosenShards | None, *, shows_progress: bool
+    dataset: Dataset, execution: Execution, shards: ChosenShards, *, shows_progress: bool
 ) -> Iterator[Finding]:
     from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck, verify_files
-    from beam_tfrecords.transforms.verifying.choosing import choose_shards
 
     yield from verify_files(dataset)
-    if dataset.find_shard_damage():
-        return
-    shards = shards or choose_shards(dataset)
     with execution.runner.shared_folder() as location:
         # A name unique to this run, because several runs may share a location.
         folder = storage.join(location, f"verify-{uuid.uuid4().hex}")
@@ -278,8 +266,10 @@ def verify_dataset(
     chosen_share = 1.0 if sample is None else _read_share(str(sample))
     options = storage.StorageOptions(beam_arguments=tuple(beam_arguments))
     with beam_logs_from(logging.CRITICAL), storage.using(options):
+        from beam_tfrecords.transforms.verifying.choosing import choose_shards
+
         dataset = open_dataset(path)
-        found = find_problems(dataset, _prepare(beam_arguments, dataset), shards=_choose(dataset, chosen_share))
+        found = find_problems(dataset, _prepare(beam_arguments, dataset), shards=choose_shards(dataset, chosen_share))
         return [str(finding) for finding in found]
 
 

@@ -23,6 +23,7 @@ from beam_tfrecords.dataset.missing import explain_missing
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.index_files import read_index
+from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 
@@ -153,7 +154,7 @@ def _choose_records(dataset: Dataset, split: str | None, where: str | None) -> l
       RequestError: the split does not exist, or no record satisfies the condition.
     """
     shards = dataset.shards if split is None else dataset.split_shards(split)
-    columns = dataset.unindexed_columns
+    columns = RecordColumns.of(dataset)
     condition = None if where is None else make_condition(where, columns.schema)
 
     def choose(shard: Shard) -> _ChosenRecords:

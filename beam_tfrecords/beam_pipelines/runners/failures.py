@@ -10,8 +10,8 @@ from beam_tfrecords.errors import BuildError, describe_exception, without_type
 from beam_tfrecords.storage import StorageError
 
 _TRACEBACK = "Traceback (most recent call last):"
-# Error types of the build, of its stores, and of datasets that it reads.
-_KINDS = "BuildError|AccessDeniedError|MissingBucketError|ServiceFaultError|StorageError|ShardFileError"
+# Error types of the build and of its stores.
+_KINDS = "BuildError|AccessDeniedError|MissingBucketError|ServiceFaultError|StorageError"
 _BUILD_ERROR = re.compile(
     rf"^(?:beam_tfrecords\.[a-z_.]+\.)?(?:{_KINDS}): (.*?)(?: \[while running .*\])?$", re.MULTILINE
 )

@@ -40,7 +40,7 @@ def write_files(
       shards: shards of the dataset.
       check: as in `storage.open_new`.
     """
-    dataset, image = Dataset(publication.output, described, "", ""), publication.image
+    dataset, image = Dataset(publication.output, described, tuple(shards), "", ""), publication.image
     if size := described.get("array_size"):
         image = dataclasses.replace(image, image_size=size, resize_mode=ResizeMode.EXACT, upscale=True)
     metadata = write_metadata(

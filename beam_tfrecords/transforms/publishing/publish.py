@@ -104,7 +104,7 @@ def _write_shards(
     """Writes the list of the shards, if the manifest has none; returns name -> written file."""
     if "shards" in described:
         return {}
-    from beam_tfrecords.dataset.shard_rows import write_rows
+    from beam_tfrecords.dataset.shard_list import write_rows
 
     return {SHARDS: publication.write(SHARDS, write_rows(shards), check=check)}
 

@@ -13,7 +13,6 @@ from beam_tfrecords.beam_pipelines.runners.failures import describe_trace
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jar_files import write_small_jar
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, read_job
-from beam_tfrecords.reading.index_files import ShardFileError
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     MissingBucketError,
@@ -74,7 +73,6 @@ def test_a_failed_job_is_described_in_one_line(stacktrace, line):
         ServiceFaultError("s3://photos/a: archived"),
         AccessDeniedError("s3://photos/a", "AccessDenied"),
         MissingBucketError("s3://photos/a: there is no bucket"),
-        ShardFileError("out: shards.parquet does not exist"),
     ],
     ids=lambda error: type(error).__name__,
 )

@@ -5,13 +5,16 @@ Its columns are the fields of a shard in the manifest, in the order of `Shard`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_tfrecords.dataset.files import INDEX_FOLDER
+from beam_tfrecords.dataset.files import INDEX_FOLDER, SHARDS
 from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.dataset.published import DamagedError, read_published_file
 
 _SCHEMA = pa.schema(
     [
@@ -44,6 +47,26 @@ def write_rows(shards: Sequence[Shard]) -> bytes:
         column_encoding={"file": "DELTA_BYTE_ARRAY", "index": "DELTA_BYTE_ARRAY"},
     )
     return sink.getvalue().to_pybytes()
+
+
+def read_shards(path: str, manifest: Mapping[str, Any]) -> list[Shard]:
+    """Reads the file of a dataset.
+
+    Raises:
+      DamagedError: the file is missing, damaged, or not the published one.
+      BuildError: the store does not answer.
+    """
+    data = read_published_file(path, SHARDS)
+    if hashlib.sha256(data).hexdigest() != manifest["files"][SHARDS]:
+        raise DamagedError(f"{SHARDS} is not the file that was published")
+    try:
+        shards = read_rows(data)
+        counts = {split: entry["shards"] for split, entry in manifest["splits"].items()}
+        if [shard.split for shard in shards] != [split for split in sorted(counts) for _ in range(counts[split])]:
+            raise ValueError("its shards are not those of the manifest's splits, in their order")
+    except ValueError as error:
+        raise DamagedError(f"{SHARDS} cannot be read: {error}") from error
+    return shards
 
 
 def read_rows(data: bytes) -> list[Shard]:
