@@ -295,8 +295,27 @@ def concatenate(
     The store copies large sources by itself; small ones are downloaded, and uploaded as joint parts. The store computes
     the CRC of the whole object, unless boto3 is configured without it (AWS_REQUEST_CHECKSUM_CALCULATION=when_required).
     """
-    condition = {} if replaces else {"IfNoneMatch": "*"}
     has_crc = client().meta.config.request_checksum_calculation != "when_required"
+    try:
+        return _join(sources, target, replaces=replaces, check=check, has_crc=has_crc)
+    except _UnknownChecksumError:
+        return _join(sources, target, replaces=replaces, check=check, has_crc=False)
+
+
+class _UnknownChecksumError(Exception):
+    """The store cannot compute the checksum of a part that it copies, such as MinIO."""
+
+
+def _join(sources: Sequence[FileRange], target: str, *, replaces: bool, check: Check, has_crc: bool) -> int | None:
+    """Concatenates objects; see `concatenate`.
+
+    Args:
+      has_crc: whether the store computes the CRC.
+
+    Raises:
+      _UnknownChecksumError: the store refuses to.
+    """
+    condition = {} if replaces else {"IfNoneMatch": "*"}
     checksum = {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"} if has_crc else {}
     entries = list(map_in_threads(stat, (source.path for source in sources), threads=_READERS))
     versions = {entry.path: entry.version for entry in entries}
@@ -383,13 +402,18 @@ def _write_part(
             answer = client().upload_part(**upload, PartNumber=number, Body=data, **(checksum if has_crc else {}))
             return _part(number, answer)
     with errors(piece.path):
-        answer = client().upload_part_copy(
-            **upload,
-            PartNumber=number,
-            CopySource=_object(piece.path),
-            CopySourceIfMatch=f'"{versions[piece.path]}"',
-            CopySourceRange=f"bytes={piece.offset}-{piece.offset + piece.length - 1}",
-        )
+        try:
+            answer = client().upload_part_copy(
+                **upload,
+                PartNumber=number,
+                CopySource=_object(piece.path),
+                CopySourceIfMatch=f'"{versions[piece.path]}"',
+                CopySourceRange=f"bytes={piece.offset}-{piece.offset + piece.length - 1}",
+            )
+        except exceptions.ClientError as error:
+            if has_crc and code_of(error) == "InvalidArgument" and "checksum missing" in str(error):
+                raise _UnknownChecksumError from error
+            raise
         return _part(number, answer["CopyPartResult"])
 
 
