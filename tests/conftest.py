@@ -189,18 +189,18 @@ def beam_workers(request) -> tuple[str, ...]:
 @pytest.fixture
 def count_parts(monkeypatch) -> Callable[[], list[int]]:
     """From its call on, the parts in which workers list an input are counted: one number for each listing."""
-    from beam_tfrecords.beam_pipelines.build.listing.executors import WorkerExecutor
+    from beam_tfrecords.beam_pipelines.build.listing import list_for_build
 
-    index = WorkerExecutor.index
+    index = list_for_build.list_by_workers
 
     def count() -> list[int]:
         counts: list[int] = []
 
-        def counted(executor, parts, *arguments):
+        def counted(parts, *arguments):
             counts.append(len(parts))
-            index(executor, parts, *arguments)
+            index(parts, *arguments)
 
-        monkeypatch.setattr(WorkerExecutor, "index", counted)
+        monkeypatch.setattr(list_for_build, "list_by_workers", counted)
         return counts
 
     return count

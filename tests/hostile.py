@@ -15,6 +15,7 @@ from beam_tfrecords.beam_pipelines.build import resolve
 from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.tfrecord import masked_crc32c
+from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef
@@ -80,12 +81,10 @@ class Hostile:
 
 def make_builds_hostile(monkeypatch: pytest.MonkeyPatch, **keys: str) -> None:
     """Has builds of this process convert samples as `Hostile` says."""
-    resolve_build = resolve.resolve_build
+    plan_blocks = resolve.plan_blocks
 
-    def resolve_hostile(*arguments: Any, **options: Any) -> resolve.ResolvedBuild:
-        build = resolve_build(*arguments, **options)
-        plan = build.block_plan
-        hostile = dataclasses.replace(plan, convert=Hostile(plan.convert, **keys))
-        return dataclasses.replace(build, block_plan=hostile)
+    def plan_hostile(*arguments: Any, **options: Any) -> BlockPlan:
+        plan = plan_blocks(*arguments, **options)
+        return dataclasses.replace(plan, convert=Hostile(plan.convert, **keys))
 
-    monkeypatch.setattr(resolve, "resolve_build", resolve_hostile)
+    monkeypatch.setattr(resolve, "plan_blocks", plan_hostile)

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
@@ -36,8 +35,7 @@ def list_classes_of(**settings: Any) -> ListedClasses:
     spec = read_build_spec({"output": "/nowhere/out", "image_size": 8, **settings})
     with storage.using(spec.source.storage_options()), tempfile.TemporaryDirectory() as folder:
         spec, source = open_spec_source(find_functions(spec))
-        listed = list_input(spec, source, LocalExecutor(folder, copies=False))
-        assert listed is not None
+        listed = list_input(spec, source, folder, max_file_size=-1)
         classes = check_listing(spec, source, listed.listing, listed.skipped)
         found = {
             ref.key: [

@@ -11,7 +11,6 @@ from pathlib import Path
 from PIL import Image
 
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
@@ -70,8 +69,7 @@ def list_samples(argv: list[str], folder: Path) -> Listed:
     with trying_suggestions(spec):
         spec, source = open_spec_source(spec)
         folder.mkdir(exist_ok=True)
-        listed = list_input(spec, source, LocalExecutor(str(folder), copies=False))
-        assert listed is not None
+        listed = list_input(spec, source, str(folder), max_file_size=-1)
         classes = check_listing(spec, source, listed.listing, listed.skipped)
     refs = [*read_refs(listed.listing)]
     assert not any(ref.failure for ref in refs), refs

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build.listing.executors import WorkerExecutor
+from beam_tfrecords.beam_pipelines.build.listing import list_for_build
 from beam_tfrecords.beam_pipelines.commands.cli import main
 from beam_tfrecords.storage import local
 from beam_tfrecords.transforms.sources.folders import image_folder
@@ -114,13 +114,13 @@ def test_a_folder_that_workers_cannot_read_is_refused(photos, tmp_path, in_parts
     shutil.copytree(photos / "train/cat", folder / "cat")
     shutil.copytree(photos / "train/cat", folder / "dog")
     in_parts()
-    index = WorkerExecutor.index
+    index = list_for_build.list_by_workers
 
     def delete_first(*arguments):
         shutil.rmtree(folder / "dog")
         index(*arguments)
 
-    monkeypatch.setattr(WorkerExecutor, "index", delete_first)
+    monkeypatch.setattr(list_for_build, "list_by_workers", delete_first)
     assert main(["convert", f"--input={folder}", f"--output={out}", *beam_workers]) == 2
     assert capsys.readouterr().err.startswith(
         f"beam-tfrecords: --input={folder}: {folder}/dog cannot be read: No such file or directory; make it readable, "

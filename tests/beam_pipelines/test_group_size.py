@@ -7,14 +7,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
-from beam_tfrecords.beam_pipelines.build.resolve import resolve_build
+from beam_tfrecords.beam_pipelines.build.resolve import plan_blocks
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
 
 COUNTS = st.dictionaries(st.sampled_from(["train", "validation", "test"]), st.integers(1, 10**8), min_size=1)
@@ -28,7 +26,7 @@ def test_references_of_a_block_and_indices_of_a_range_fit_in_a_group(samples, so
         ref_bytes=Counter({split: count * ref_bytes for split, count in samples.items()}),
     )
     spec = read_build_spec({"input": "in", "output": "out", "image_size": str(size)})
-    build = resolve_build(spec, Source(), ListedInput("", listing, Skipped()), ClassNames(("cat",)))
-    for split, blocks in build.blocks.items():
+    plan = plan_blocks(spec, Source(), listing, ClassNames(("cat",)))
+    for split, blocks in plan.blocks.items():
         assert listing.ref_bytes[split] / blocks <= GROUP_BYTES
-        assert min(blocks, RANGE_BLOCKS) * build.block_plan.most_index_bytes <= GROUP_BYTES
+        assert min(blocks, RANGE_BLOCKS) * plan.most_index_bytes <= GROUP_BYTES

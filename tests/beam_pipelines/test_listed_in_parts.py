@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.beam_pipelines.build.listing.executors import WorkerExecutor
+from beam_tfrecords.beam_pipelines.build.listing import list_for_build
 from beam_tfrecords.beam_pipelines.commands.cli import main
 from beam_tfrecords.transforms.sources.tables import parquet_table, table_source, text_table
 from tests.beam_pipelines.dataset_checks import manifest_of
@@ -119,12 +119,12 @@ def test_a_refused_table_leaves_nothing(tmp_path, in_parts, capsys):
 def test_a_table_that_is_cut_short_ends_the_build_with_its_name(tmp_path, in_parts, capsys, monkeypatch):
     table, out = make_table(tmp_path / "m.parquet", "parquet"), tmp_path / "out"
     in_parts()
-    index = WorkerExecutor.index
+    index = list_for_build.list_by_workers
 
     def cut_first(*arguments):
         table.write_bytes(table.read_bytes()[:-100])
         index(*arguments)
 
-    monkeypatch.setattr(WorkerExecutor, "index", cut_first)
+    monkeypatch.setattr(list_for_build, "list_by_workers", cut_first)
     assert main(["convert", f"--input={table}", f"--output={out}", "--layout=columns"]) == 1
     assert f"{table} has changed while it was read; run the same command again" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build.listing import list_input
+from beam_tfrecords.beam_pipelines.build.listing import list_for_build
 from beam_tfrecords.transforms import service_faults
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from tests.progress_lines import without_progress
@@ -171,7 +171,7 @@ def test_a_folder_that_cannot_be_listed_is_listed_again(photos, tmp_path, conver
         return scandir(path)
 
     (photos / "cat/notes.txt").touch()
-    list_once = list_input.list_input
+    list_once = list_for_build.list_here
 
     def list_with_faults(*arguments, **named):
         # Opening the source has looked into the folders before.
@@ -180,7 +180,7 @@ def test_a_folder_that_cannot_be_listed_is_listed_again(photos, tmp_path, conver
             patch.setattr(service_faults, "PAUSES", (0.01, 0.02))
             return list_once(*arguments, **named)
 
-    monkeypatch.setattr(list_input, "list_input", list_with_faults)
+    monkeypatch.setattr(list_for_build, "list_here", list_with_faults)
     ran = convert(f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS)
     if faults == 2:
         assert ran.code == 0, ran.err

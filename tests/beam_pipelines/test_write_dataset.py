@@ -92,6 +92,8 @@ def content_of(folder: Path) -> dict[str, Any]:
         manifest.pop(name, None)
     for name in ("input", "source"):
         manifest["spec"].pop(name)
+    for entry in manifest["ledger"]:
+        del entry["file"]
     indices = {shard["index"]: pq.read_table(folder / shard["index"]) for shard in manifest["shards"]}
     for shard in manifest["shards"]:
         del shard["index_sha256"], shard["index_bytes"]

@@ -19,11 +19,12 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from apache_beam.runners.portability.fn_api_runner import translations
 
-from beam_tfrecords.beam_pipelines.build.listing.executors import WorkerExecutor
+from beam_tfrecords.beam_pipelines.build.listing.list_for_build import list_for_build
+from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
 from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
-from beam_tfrecords.beam_pipelines.build.pipeline import Slices, build_pipeline
+from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
@@ -66,14 +67,15 @@ def translate(output: Path, *more: str, **words: str) -> DataflowRunner:
     execution.options.view_as(pipeline_options.TestOptions).dry_run = True
     request = {"input": str(PHOTOS), "output": str(output), "image_size": "64", "splits": "train=0.8,test=0.2"}
     spec, source = open_spec_source(read_build_spec({**request, "duplicates": "drop", **words}))
-    with lock_output(spec) as held, WorkerExecutor(execution, held, previous := open_previous(spec)) as executor:
-        prepared = prepare_build(spec, source, executor, output=held, previous=previous)
-        assert prepared is not None
-        build, publication = prepared
+    previous = open_previous(spec)
+    with lock_output(spec) as held, list_for_build(spec, source, execution, held, previous) as listed:
+        assert isinstance(listed, ListedInput)
+        build = prepare_build(spec, source, listed, output=held, previous=previous)
+        assert build is not None
         pipeline = beam.Pipeline(runner=execution.beam_runner, options=execution.options)
         memory = execution.runner.least_memory(build.spec.image.max_image_memory)
         words = {"processes": execution.runner.processes, "least_memory": memory}
-        build_pipeline(pipeline, spec, Slices.of(build, publication), **words, cleans=True, fails_unpublished=True)
+        build_pipeline(pipeline, spec, build, **words, cleans=True, fails_unpublished=True)
         pipeline.run()
     return execution.beam_runner
 

@@ -19,19 +19,19 @@ pytestmark = pytest.mark.nightly
 # Has the workers list folders of more than five images, and says in how many parts.
 _IN_PARTS = """
 import sys
-from beam_tfrecords.beam_pipelines.build.listing.executors import WorkerExecutor
+from beam_tfrecords.beam_pipelines.build.listing import list_for_build
 from beam_tfrecords.beam_pipelines.commands import cli
 from beam_tfrecords.storage import name_ranges
 from beam_tfrecords.transforms.sources.folders import image_folder
 
 image_folder.MOST_LISTED_HERE, name_ranges._PAGE = 5, 3
-index = WorkerExecutor.index
+index = list_for_build.list_by_workers
 
-def counted(executor, parts, *arguments):
+def counted(parts, *arguments):
     print(len(parts), "parts")
-    index(executor, parts, *arguments)
+    index(parts, *arguments)
 
-WorkerExecutor.index = counted
+list_for_build.list_by_workers = counted
 sys.exit(cli.main(sys.argv[1:]))
 """
 

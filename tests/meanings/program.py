@@ -16,7 +16,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.ledger import make_ledger
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
@@ -113,8 +112,7 @@ def read_input(settings: Mapping[str, Any]) -> Reading:
 
 def _read(spec: BuildSpec, folder: str) -> Reading:
     spec, source = open_spec_source(spec)
-    listed = list_input(spec, source, LocalExecutor(folder, copies=True))
-    assert listed is not None
+    listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
     listing, skipped = listed.listing, listed.skipped
     class_names = check_listing(spec, source, listing, skipped)
     heads = resolve_heads(spec, source, listing, {})

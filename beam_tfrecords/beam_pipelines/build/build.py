@@ -16,7 +16,7 @@ from beam_tfrecords.beam_pipelines.build.finish import find_published, finish, n
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
-from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
+from beam_tfrecords.beam_pipelines.build.output.previous import Previous, open_previous
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.limits import prepare_process
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
     from beam_tfrecords.beam_pipelines.settings.build_settings import BuildSettings, Path, Words
-    from beam_tfrecords.transforms.publishing.publication import Publication
 
 
 def build(
@@ -171,31 +170,30 @@ def _build(
                 f"warning: {spec.output}: {previous.warning}; until a whole one takes its place, readers fail",
                 file=sys.stderr,
             )
-        # Imports NumPy, which a refused command does not need.
-        from beam_tfrecords.beam_pipelines.build.listing.executors import DeferredListingError, WorkerExecutor
+        # These import NumPy, which a refused command does not need.
+        from beam_tfrecords.beam_pipelines.build.listing.list_for_build import list_for_build
+        from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
+        from beam_tfrecords.transforms.listing.indexing import IndexPlan
 
-        prepared: tuple[ResolvedBuild, Publication] | None = None
-        deferred: DeferredListingError | None = None
-        try:
-            trying = trying_suggestions(given)
-            with _expanding(spec.output), trying, WorkerExecutor(execution, output, previous) as executor:
-                prepared = prepare_build(spec, source, executor, output=output, previous=previous)
-        except DeferredListingError as error:
-            deferred = error
+        build: ResolvedBuild | None = None
+        trying = trying_suggestions(given)
+        with _expanding(spec.output), trying, list_for_build(spec, source, execution, output, previous) as listed:
+            if isinstance(listed, ListedInput):
+                build = prepare_build(spec, source, listed, output=output, previous=previous)
         outcome: Published | Unpublished | JobRecord
-        if deferred is not None:
-            from beam_tfrecords.beam_pipelines.build.job_listing import UnlistedBuild, submit_unlisted
+        if isinstance(listed, IndexPlan):
+            from beam_tfrecords.beam_pipelines.build.job_listing import submit_unlisted
 
-            unlisted = UnlistedBuild(given, spec, source, output.fence)
-            outcome = submit_unlisted(unlisted, deferred, execution, output, fails_unpublished=fails_job, report=report)
-        elif prepared is None:
+            outcome = submit_unlisted(
+                given, spec, source, listed, execution, output, fails_unpublished=fails_job, report=report
+            )
+        elif build is None:
             assert previous.newest
             _log.info("nothing has changed since %s", previous.newest.path)
             execution.run_nothing()
             outcome = Published(previous.newest, is_unchanged=True)
         else:
-            resolved, publication = prepared
-            outcome = _run(resolved, publication, execution, wait=wait, fails_unpublished=fails_job, report=report)
+            outcome = _run(build, previous, execution, wait=wait, fails_unpublished=fails_job, report=report)
         _log.info("the build ended: %s", _describe(outcome))
         outcome, problem = finish(spec, outcome, previous, output, report=report, began=began)
     note_left(spec.output, problem)
@@ -225,7 +223,7 @@ def _describe(outcome: Published | Unpublished | JobRecord) -> str:
 
 def _run(
     build: ResolvedBuild,
-    publication: Publication,
+    previous: Previous,
     execution: Execution,
     *,
     wait: bool,
@@ -236,7 +234,7 @@ def _run(
 
     Args:
       build: the build.
-      publication: the right to publish it.
+      previous: the previous datasets.
       execution: where pipelines run.
       wait: waits for the end; otherwise returns when the cluster has accepted the job.
       fails_unpublished: fails a job that nobody waits for if the job publishes nothing.
@@ -249,12 +247,12 @@ def _run(
       BuildError: the build failed.
     """
     from beam_tfrecords.beam_pipelines.build.heartbeat import Heartbeat
-    from beam_tfrecords.beam_pipelines.build.pipeline import Slices, build_pipeline
+    from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
     from beam_tfrecords.beam_pipelines.messages.progress import Progress
 
-    path = BuildFolder(build.folder).outcome
+    path, publication = BuildFolder(build.folder).outcome, build.publication
     # The outcome of an earlier attempt at this build does not count.
-    listed, blocks = sum(build.listed.values()), sum(build.blocks.values())
+    listed, blocks = sum(build.listed.values()), sum(build.block_plan.blocks.values())
     done_before, is_new = 0, build.block_plan.is_new
     if not is_new:
         done_before, *_ = storage.run_concurrently(
@@ -272,7 +270,7 @@ def _run(
             stages = functools.partial(
                 build_pipeline,
                 spec=build.spec,
-                slices=Slices.of(build, publication),
+                build=build,
                 processes=execution.runner.processes,
                 least_memory=memory,
             )
@@ -305,7 +303,7 @@ def _run(
             "the log of the runner may say why"
         )
     heartbeat.end()
-    return _explain(build, outcome)
+    return _explain(outcome, previous)
 
 
 def _delete_if_there(path: str) -> None:
@@ -314,10 +312,10 @@ def _delete_if_there(path: str) -> None:
         storage.delete_files([path])
 
 
-def _explain(build: ResolvedBuild, values: Mapping[str, Any]) -> Published | Unpublished:
+def _explain(values: Mapping[str, Any], previous: Previous) -> Published | Unpublished:
     """Reads the outcome that a pipeline leaves when it publishes nothing."""
-    if values["is_unchanged"] and build.previous.newest:
-        return Published(build.previous.newest, is_unchanged=True)
+    if values["is_unchanged"] and previous.newest:
+        return Published(previous.newest, is_unchanged=True)
     return Unpublished.of(values)
 
 

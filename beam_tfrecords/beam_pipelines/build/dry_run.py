@@ -18,7 +18,6 @@ from beam_tfrecords.beam_pipelines.build.checks.ledger import make_ledger
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
 from beam_tfrecords.beam_pipelines.build.estimates import estimate_output
-from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.expected_failures import ExpectedFailures
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
@@ -168,8 +167,8 @@ def _make_plan(spec: BuildSpec) -> Plan:
             code="pipeline_input",
         )
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
-        listed = list_input(spec, source, LocalExecutor(folder, copies=False))
-        assert listed is not None
+        # No image is read, so none needs a copy.
+        listed = list_input(spec, source, folder, max_file_size=-1)
         listing, skipped = listed.listing, listed.skipped
         spec = resolve_arrays(spec, source, listing)
         kept, kept_heads = previous_classes(spec, open_previous(spec))

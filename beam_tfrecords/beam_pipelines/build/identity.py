@@ -70,13 +70,13 @@ def listing_folder(spec: BuildSpec, input_fingerprint: str) -> str:
     return Workspace(spec.output).listing(digest(_decisive_settings(spec), input_fingerprint, library_versions())).path
 
 
-def build_folder(spec: BuildSpec, listing_fingerprint: str, *made_with: Any) -> str:
-    """Returns the build's temporary folder, named by a digest of the listing and of the objects that make the blocks.
+def build_folder(spec: BuildSpec, listing_fingerprint: str, plan: Any) -> str:
+    """Returns the build's temporary folder, named by a digest of the listing and of the plan that makes the blocks.
 
     A build resumes from the blocks in this folder, so different builds need different names.
     """
-    # The settings are included because a future setting may not be part of these objects.
-    return Workspace(spec.output).build(digest(_decisive_settings(spec), listing_fingerprint, *made_with)).path
+    # The settings are included because a future setting may not be part of the plan.
+    return Workspace(spec.output).build(digest(_decisive_settings(spec), listing_fingerprint, plan)).path
 
 
 def _decisive_settings(spec: BuildSpec) -> dict[str, Any]:

@@ -13,50 +13,28 @@ import cloudpickle
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
 from beam_tfrecords.beam_pipelines.build.heartbeat import Run
-from beam_tfrecords.beam_pipelines.build.listing.executors import (
-    DeferredListingError,
-    ListedExecutor,
-    add_listing,
-    sending_pipeline,
-)
+from beam_tfrecords.beam_pipelines.build.listing.list_for_build import add_listing, sending_pipeline
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.lock import HeldOutput, LockedOutput, refuse_other
-from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.build.output.refusal import Refusal
-from beam_tfrecords.beam_pipelines.build.pipeline import Slices, build_pipeline
-from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
+from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
+from beam_tfrecords.beam_pipelines.build.prepare import resolve_listed
 from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, read_job
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.storage.fence import Fence
-from beam_tfrecords.transforms.publishing.publication import Publication
+from beam_tfrecords.transforms.listing.indexing import IndexPlan
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
 
-@dataclasses.dataclass(frozen=True)
-class UnlistedBuild:
-    """A build whose input is opened, and not listed yet.
-
-    Attributes:
-      request: the request without its layout, for suggestions.
-      spec: the request, with its layout.
-      source: the opened source.
-      fence: the right to publish.
-    """
-
-    request: BuildSpec
-    spec: BuildSpec
-    source: Source
-    fence: Fence
-
-
 def submit_unlisted(
-    build: UnlistedBuild,
-    deferred: DeferredListingError,
+    given: BuildSpec,
+    spec: BuildSpec,
+    source: Source,
+    plan: IndexPlan,
     execution: Execution,
     output: LockedOutput,
     *,
@@ -66,8 +44,10 @@ def submit_unlisted(
     """Submits a job that lists the input of a build, resolves the build and runs it.
 
     Args:
-      build: the build.
-      deferred: its listing.
+      given: the request without its layout, for suggestions.
+      spec: the request, with its layout.
+      source: the opened source.
+      plan: lists the input.
       execution: where pipelines run.
       output: the locked output.
       fails_unpublished: fails the job if it publishes nothing.
@@ -80,20 +60,18 @@ def submit_unlisted(
       OutputLockedError: a job of another build may write to the output.
       BuildError: the job was not submitted.
     """
-    spec, source, runner, plan = build.spec, build.source, execution.runner, deferred.plan
-    folder = BuildFolder(plan.folder)
+    runner, folder = execution.runner, BuildFolder(plan.folder)
     refuse_other(output, folder.path)
     fence = dataclasses.replace(output.take_fence(), job=folder.job)
     sent = copy.copy(source)
     sent.pipeline = None
-    storage.write_bytes(folder.request, cloudpickle.dumps(dataclasses.replace(build, source=sent, fence=fence)))
+    storage.write_bytes(folder.request, cloudpickle.dumps((given, spec, sent, fence)))
     write_state(folder.run, Run.left())
     storage.delete_files([folder.refused])
 
     def add_stages(root: beam.Pipeline) -> None:
-        listed = add_listing(root, partitions=deferred.partitions, source=source, plan=plan, processes=runner.processes)
-        resolved = (
-            listed
+        build = (
+            add_listing(root, source=source, plan=plan, processes=runner.processes)
             | "AllListed" >> beam.combiners.Count.Globally()
             | "ResolveBuild" >> beam.Map(storage.with_storage_options(_resolve), folder=folder.path)
             # Retries of later steps get the same build.
@@ -102,7 +80,7 @@ def submit_unlisted(
         build_pipeline(
             root,
             spec,
-            Slices.later(resolved),
+            build,
             processes=runner.processes,
             least_memory=runner.least_memory(spec.image.max_image_memory),
             cleans=True,
@@ -116,37 +94,26 @@ def submit_unlisted(
     return job
 
 
-def _resolve(_: Any, *, folder: str) -> tuple[ResolvedBuild, Publication]:
+def _resolve(_: Any, *, folder: str) -> ResolvedBuild:
     """Resolves the build of a listed input on a worker, and moves the record of the job to the folder of the build.
 
     Raises:
       RequestError: the input does not fit the request; `status` shows it, and the next build may start.
     """
     listing = BuildFolder(folder)
-    build: UnlistedBuild = pickle.loads(storage.read_bytes(listing.request))
-    spec = build.spec
+    given, spec, source, fence = pickle.loads(storage.read_bytes(listing.request))
     try:
-        with trying_suggestions(build.request):
-            output = HeldOutput(spec.output, check_output(spec), build.fence)
-            prepared = prepare_build(
-                spec,
-                build.source,
-                ListedExecutor(folder, copies=True),
-                output=output,
-                previous=open_previous(spec),
-                may_repeat=True,
-            )
+        with trying_suggestions(given):
+            build = resolve_listed(spec, source, folder, HeldOutput(spec.output, check_output(spec), fence))
     except RequestError as error:
         Refusal(str(error), error.code).write(folder)
         storage.delete_files([listing.job])
         raise
-    assert prepared is not None
-    resolved, _ = prepared
     # On a retry, the record is already there.
     if (job := read_job(folder)) is not None:
-        listed, blocks = sum(resolved.listed.values()), sum(resolved.blocks.values())
+        listed, blocks = sum(build.listed.values()), sum(build.block_plan.blocks.values())
         run = dataclasses.replace(read_state(Run, listing.run) or Run.left(), listed=listed, blocks=blocks)
-        write_state(BuildFolder(resolved.folder).run, run)
-        job.write(resolved.folder)
+        write_state(BuildFolder(build.folder).run, run)
+        job.write(build.folder)
         storage.delete_files([listing.job, listing.run])
-    return prepared
+    return build

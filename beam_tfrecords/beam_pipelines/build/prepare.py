@@ -1,8 +1,7 @@
-"""Prepares a build: lists its input, checks the request against it, and copies the listing to the workers' folder."""
+"""Prepares a build: checks the request against its input, and copies the listing to the workers' folder."""
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import sys
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from beam_tfrecords.beam_pipelines.build.output.previous import (
     Previous,
     choose_version,
     describe_moved_classes,
+    open_previous,
     previous_classes,
     would_repeat,
 )
@@ -26,10 +26,9 @@ from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 if TYPE_CHECKING:
-    from beam_tfrecords.beam_pipelines.build.listing.executors import Executor
+    from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
     from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
     from beam_tfrecords.transforms.listing.listing import Listing
-    from beam_tfrecords.transforms.publishing.publication import Publication
 
 _log = logging.getLogger(__name__)
 _UPLOADS = 16
@@ -40,63 +39,100 @@ _FEW_CHUNKS = 16
 def prepare_build(
     spec: BuildSpec,
     source: Source,
-    executor: Executor,
+    listed: ListedInput,
     *,
     output: HeldOutput,
     previous: Previous,
     may_repeat: bool = False,
-) -> tuple[ResolvedBuild, Publication] | None:
-    """Lists the input, checks the request against it, and resolves the build.
+) -> ResolvedBuild | None:
+    """Checks the request against the listed input, resolves the build, and takes the right to publish it.
 
     Args:
       spec: the request, with its layout.
       source: the opened source.
-      executor: lists the input.
+      listed: its samples.
       output: the output.
       previous: the previous datasets.
       may_repeat: whether to resolve also a build that would repeat the newest version.
 
     Returns:
-      The build and the right to publish it; None if it would repeat the newest version.
+      The build; None if it would repeat the newest version.
 
     Raises:
       RequestError: the request does not match the input.
       OutputLockedError: a job of another build may write to the output.
-      DeferredListingError: see `WorkerExecutor.index`.
     """
     from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
     from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
+    from beam_tfrecords.beam_pipelines.build.checks.ledger import make_ledger
     from beam_tfrecords.beam_pipelines.build.checks.user_function import check_map
-    from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
-    from beam_tfrecords.beam_pipelines.build.resolve import plan_publication, resolve_build
+    from beam_tfrecords.beam_pipelines.build.identity import describe_metadata
+    from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild, plan_blocks, plan_publication, plan_search
     from beam_tfrecords.transforms.listing.listing import write_chunk_names
     from beam_tfrecords.transforms.publishing.manifest import describe_heads
 
-    listed = list_input(spec, source, executor)
-    if listed is None:
-        return None
-    spec = resolve_arrays(spec, source, listed.listing)
-    listing, (kept, kept_heads) = listed.listing, previous_classes(spec, previous)
+    listing = listed.listing
+    spec = resolve_arrays(spec, source, listing)
+    kept, kept_heads = previous_classes(spec, previous)
     class_names = check_listing(spec, source, listing, listed.skipped, kept=kept)
     heads = resolve_heads(spec, source, listing, kept_heads)
     for warning in describe_moved_classes(spec, class_names.names, heads):
         show(f"warning: {show_flags(warning)}", file=sys.stderr)
-    build = resolve_build(spec, source, listed, class_names, heads=heads, previous=previous, is_new=output.is_new)
-    refuse_other(output, build.folder)
-    _log.info("listed %d samples; the folder of the build is %s", listing.total, build.folder)
-    named = {"class_names": class_names.names, **describe_heads(build.search.layout)}
-    if not (may_repeat or listing.unknown) and would_repeat(previous, spec, {**build.metadata, **named}):
+    plan = plan_blocks(spec, source, listing, class_names, heads=heads, previous=previous, is_new=output.is_new)
+    refuse_other(output, plan.folder)
+    _log.info("listed %d samples; the folder of the build is %s", listing.total, plan.folder)
+    metadata = describe_metadata(
+        spec,
+        input_fingerprint=listed.fingerprint,
+        skipped=listed.skipped,
+        notes=source.notes,
+        ledger=make_ledger(spec, source, listing, listed.skipped, class_names),
+        read_with=listed.read_with,
+    )
+    named = {"class_names": class_names.names, **describe_heads(plan.convert.layout)}
+    if not (may_repeat or listing.unknown) and would_repeat(previous, spec, {**metadata, **named}):
         return None
-    check_map(build, listing)
-    fence, journal = open_folder(build.folder, output, keeps=listed.folder)
+    check_map(spec, plan, listing)
+    fence, journal = open_folder(plan.folder, output, keeps=listed.folder)
     if source.containers() is None:
-        _copy_chunks(listing, BuildFolder(build.folder).listing)
-    if len(listing.chunks) <= _FEW_CHUNKS:
-        build = dataclasses.replace(build, chunks=tuple(listing.chunks))
-    else:
-        write_chunk_names(listing, build.folder)
-    version = choose_version(spec, build.folder, previous) if spec.schedule.versioned else None
-    return build, plan_publication(build, version=version, fence=fence, journal=journal)
+        _copy_chunks(listing, BuildFolder(plan.folder).listing)
+    has_few = len(listing.chunks) <= _FEW_CHUNKS
+    if not has_few:
+        write_chunk_names(listing, plan.folder)
+    version = choose_version(spec, plan.folder, previous) if spec.schedule.versioned else None
+    return ResolvedBuild(
+        spec,
+        tuple(listing.chunks) if has_few else (),
+        plan,
+        plan_search(spec, plan, listing),
+        plan_publication(
+            spec, plan, listing, metadata, previous=previous, version=version, fence=fence, journal=journal
+        ),
+    )
+
+
+def resolve_listed(spec: BuildSpec, source: Source, folder: str, output: HeldOutput) -> ResolvedBuild:
+    """Resolves a build whose input was listed by the pipeline that runs the build.
+
+    Args:
+      spec: the request, with its layout.
+      source: the opened source.
+      folder: folder of the listing.
+      output: the output.
+
+    Raises:
+      RequestError, OutputLockedError: as `prepare_build`.
+    """
+    from beam_tfrecords.beam_pipelines.build.listing.list_input import collect_listing
+    from beam_tfrecords.transforms.listing.indexing import read_containers
+
+    containers = source.containers()
+    # The input of a source without containers may have changed since it was divided.
+    partitions = read_containers(folder) if containers is None else containers
+    listed = collect_listing(spec, source, folder, partitions)
+    build = prepare_build(spec, source, listed, output=output, previous=open_previous(spec), may_repeat=True)
+    assert build is not None
+    return build
 
 
 def _copy_chunks(listing: Listing, folder: str) -> None:

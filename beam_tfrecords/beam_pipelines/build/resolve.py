@@ -1,4 +1,4 @@
-"""Resolves a build: fills in everything that its request leaves open, as one frozen value."""
+"""Fills in everything that a request leaves open: the slices of the stages of a build."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import hashlib
 import json
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.checks.ledger import make_ledger
 from beam_tfrecords.beam_pipelines.build.estimates import estimate_index_row, estimate_output
-from beam_tfrecords.beam_pipelines.build.identity import build_folder, describe_metadata
-from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
+from beam_tfrecords.beam_pipelines.build.identity import build_folder
 from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING, Previous, plan_reuse, record_settings
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_tfrecords.examples.layouts import Layout, with_class_names
@@ -25,6 +23,7 @@ from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch
 from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.listing.listing import Listing
 from beam_tfrecords.transforms.listing.ordering import count_blocks
 from beam_tfrecords.transforms.mapping.map_sample import MapSample
@@ -48,26 +47,18 @@ class ResolvedBuild:
 
     Attributes:
       spec: the request, with its layout.
-      blocks: split -> number of blocks.
+      chunks: the chunk files of the listing, if they are few; otherwise a file in the folder names them.
       block_plan: slice of the workers that convert blocks. The name of its folder depends on everything that determines
         the blocks.
       search: slice of the duplicate search.
-      listed_classes: classes that listed samples have.
-      metadata: description of the request for the manifest.
-      previous: the previous datasets.
-      nothing_reused_because: why no record of a previous dataset can be reused; "" if some can.
-      chunks: the chunk files of the listing, if they are few; otherwise a file in the folder names them.
+      publication: slice of the publishing stages, with the right to publish.
     """
 
     spec: BuildSpec
-    blocks: Mapping[str, int]
+    chunks: Sequence[str]
     block_plan: BlockPlan
     search: DuplicateSearch
-    listed_classes: frozenset[str]
-    metadata: Mapping[str, Any]
-    previous: Previous
-    nothing_reused_because: str
-    chunks: tuple[str, ...] = ()
+    publication: Publication
 
     @property
     def folder(self) -> str:
@@ -80,41 +71,32 @@ class ResolvedBuild:
         return self.search.listed
 
 
-def resolve_build(
+def plan_blocks(
     spec: BuildSpec,
     source: Source,
-    listed: ListedInput,
+    listing: Listing,
     class_names: ClassNames,
     *,
     heads: Mapping[str, ClassNames] = MappingProxyType({}),
     previous: Previous = NOTHING,
     is_new: bool = False,
-) -> ResolvedBuild:
-    """Resolves a build.
+) -> BlockPlan:
+    """Plans the conversion of the blocks, and names the folder of the build.
 
     Args:
       spec: the request, with its layout.
       source: the opened source, listed.
-      listed: its samples.
+      listing: its samples.
       class_names: the classes.
       heads: feature -> its classes, as in `ConvertSample`.
       previous: the previous datasets.
       is_new: whether the output contains nothing of earlier attempts at a build.
     """
     layout = with_class_names(spec.layout or Layout(()), {name: head.names for name, head in heads.items()})
-    records, listing = source.description.records, listed.listing
-    metadata = describe_metadata(
-        spec,
-        input_fingerprint=listed.fingerprint,
-        skipped=listed.skipped,
-        notes=source.notes,
-        ledger=make_ledger(spec, source, listing, listed.skipped, class_names),
-        read_with=listed.read_with,
-    )
-    versions = metadata["versions"]
-    blocks, policies = _plan_blocks(spec, layout, listing)
+    records, versions = source.description.records, dict(library_versions())
+    blocks, policies = _count_blocks(spec, layout, listing)
     reuse, nothing_reused_because = plan_reuse(spec, previous.reused, versions=versions, blocks=blocks)
-    block_plan = BlockPlan(
+    plan = BlockPlan(
         convert=ConvertSample(
             spec.image,
             layout,
@@ -127,6 +109,7 @@ def resolve_build(
             paths=published_paths(spec),
         ),
         seed=spec.seed,
+        blocks=blocks,
         policies=policies,
         compression=spec.compression,
         max_file_size=spec.max_file_size,
@@ -141,77 +124,92 @@ def resolve_build(
         where=_find_condition(spec.where, layout, dict(heads)),
         # All parts of a small build form one group.
         most_index_bytes=GROUP_BYTES // max(1, sum(blocks.values())),
+        nothing_reused_because=nothing_reused_because,
         launcher=socket.gethostname(),
         run_id=uuid.uuid4().hex,
         is_new=is_new,
     )
-    folder = build_folder(spec, listing.fingerprint, blocks, block_plan)
-    return ResolvedBuild(
-        spec=spec,
-        blocks=blocks,
-        block_plan=dataclasses.replace(block_plan, folder=folder),
-        search=DuplicateSearch(
-            folder=folder,
-            listed=dict(listing.samples),
-            row_bytes=estimate_index_row(listing),
-            drops=spec.duplicates is Duplicates.DROP,
-            near_distance=spec.near_duplicates,
-            layout=layout,
-            class_names=class_names.names,
-            compression=spec.compression,
-            policies=policies,
-        ),
-        listed_classes=frozenset(name for name, count in class_names.count(listing.labels).items() if count),
-        metadata=metadata,
-        previous=previous,
-        nothing_reused_because=nothing_reused_because,
+    return dataclasses.replace(plan, folder=build_folder(spec, listing.fingerprint, plan))
+
+
+def plan_search(spec: BuildSpec, plan: BlockPlan, listing: Listing) -> DuplicateSearch:
+    """Returns the slice of the duplicate search.
+
+    Args:
+      spec: the request.
+      plan: the plan of the blocks.
+      listing: the samples.
+    """
+    return DuplicateSearch(
+        folder=plan.folder,
+        listed=dict(listing.samples),
+        row_bytes=estimate_index_row(listing),
+        drops=spec.duplicates is Duplicates.DROP,
+        near_distance=spec.near_duplicates,
+        layout=plan.convert.layout,
+        class_names=plan.convert.class_names.names,
+        compression=spec.compression,
+        policies=plan.policies,
     )
 
 
-def plan_publication(build: ResolvedBuild, *, version: str | None, fence: Fence, journal: Journal) -> Publication:
+def plan_publication(
+    spec: BuildSpec,
+    plan: BlockPlan,
+    listing: Listing,
+    metadata: Mapping[str, Any],
+    *,
+    previous: Previous,
+    version: str | None,
+    fence: Fence,
+    journal: Journal,
+) -> Publication:
     """Returns the slice of the publishing stages, for one attempt at a build.
 
     Args:
-      build: the build.
+      spec: the request.
+      plan: the plan of the blocks.
+      listing: the samples.
+      metadata: description of the request for the manifest.
+      previous: the previous datasets.
       version: name of the version that it writes, or None.
       fence: the right to publish it.
       journal: journal of the output.
     """
-    spec, search = build.spec, build.search
+    class_names = plan.convert.class_names
     return Publication(
         output=storage.join(spec.output, version) if version else spec.output,
-        folder=build.folder,
+        folder=plan.folder,
         name=spec.name,
-        layout=search.layout,
+        layout=plan.convert.layout,
         image=spec.image,
-        class_names=search.class_names,
-        listed_classes=build.listed_classes,
-        listed=search.listed,
+        class_names=class_names.names,
+        listed_classes=frozenset(name for name, count in class_names.count(listing.labels).items() if count),
+        listed=dict(listing.samples),
         max_failures=spec.max_failures,
         duplicates=spec.duplicates,
-        metadata=build.metadata,
+        metadata=metadata,
         count_shards=ShardPolicy(spec.shard_size, spec.num_shards).count,
         fence=fence,
         journal=journal,
         paths=published_paths(spec),
-        history=_plan_history(build, version) if version is not None else None,
+        history=_plan_history(spec, plan, previous, version) if version is not None else None,
     )
 
 
-def _plan_history(build: ResolvedBuild, version: str) -> History:
+def _plan_history(spec: BuildSpec, plan: BlockPlan, previous: Previous, version: str) -> History:
     """Returns the history of a new version."""
-    previous, reuse = build.previous, build.block_plan.reuse
     before = previous.version.ref if previous.version else None
     return History(
-        root=build.spec.output,
+        root=spec.output,
         version=version,
         previous=before,
         newest=previous.newest.ref if previous.newest else None,
         names=previous.names,
-        compared=reuse is not None and reuse.previous == before,
-        nothing_reused_because=build.nothing_reused_because,
-        notes=tuple(map(published_paths(build.spec).publish_text, previous.notes)),
-        schedule=build.spec.schedule,
+        compared=plan.reuse is not None and plan.reuse.previous == before,
+        nothing_reused_because=plan.nothing_reused_because,
+        notes=tuple(map(published_paths(spec).publish_text, previous.notes)),
+        schedule=spec.schedule,
         settings=fill_spec(previous.version.manifest["spec"]) if previous.version else {},
         decisive=tuple(name for name, one in SETTINGS.items() if one.decides_bytes and one.in_spec),
     )
@@ -226,7 +224,7 @@ def _find_condition(where: str | None, layout: Layout, heads: Mapping[str, Class
     return Condition(where, layout, heads)
 
 
-def _plan_blocks(spec: BuildSpec, layout: Layout, listing: Listing) -> tuple[dict[str, int], dict[str, PartPolicy]]:
+def _count_blocks(spec: BuildSpec, layout: Layout, listing: Listing) -> tuple[dict[str, int], dict[str, PartPolicy]]:
     """Returns the number of blocks of each split, and the policy that ends their parts."""
     blocks, policies = {}, {}
     all_source_bytes = sum(listing.source_bytes.values())

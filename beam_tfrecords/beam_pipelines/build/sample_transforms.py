@@ -12,7 +12,6 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
@@ -204,8 +203,7 @@ def _list(spec: BuildSpec, folder: str) -> OpenSample:
                 f"`input={spec.source.input[0]}`: is a pipeline itself; expected that it is called",
                 code="pipeline_input",
             )
-        listed = list_input(spec, source, LocalExecutor(folder, copies=True))
-        assert listed is not None
+        listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
         if not listed.listing.total:
             raise RequestError(f"`input={', '.join(spec.source.input)}`: no sample found", code="no_samples")
         write_chunk_names(listed.listing, folder)

@@ -13,21 +13,18 @@ from apache_beam.transforms.window import GlobalWindows
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
-from beam_tfrecords.beam_pipelines.build.listing.executors import ListedExecutor
 from beam_tfrecords.beam_pipelines.build.listing.finish_listing import plan_listing
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.output.location import check_location
 from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
-from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
-from beam_tfrecords.beam_pipelines.build.pipeline import Slices, build_pipeline
-from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
+from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
+from beam_tfrecords.beam_pipelines.build.prepare import resolve_listed
 from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
 from beam_tfrecords.beam_pipelines.build.sample_transforms import refuse_others
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.transforms.listing.indexing import IndexPlan
 from beam_tfrecords.transforms.listing.stage import ListSamples
-from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, name_from_input
 from beam_tfrecords.transforms.sink import count_transforms
 from beam_tfrecords.transforms.sources.functions.elements import ElementReader
@@ -120,7 +117,7 @@ class WriteDataset(beam.PTransform):
                 >> beam.Map(storage.with_storage_options(_resolve_build), planned, spec=spec, source=source)
                 | "KeepBuild" >> beam.Reshuffle()
             )
-            return build_pipeline(samples.pipeline, spec, Slices.later(resolved), cleans=True, fails_unpublished=True)
+            return build_pipeline(samples.pipeline, spec, resolved, cleans=True, fails_unpublished=True)
 
     def _check_collection(self, samples: PCollection[Any]) -> None:
         if not samples.is_bounded:
@@ -143,7 +140,7 @@ def _plan_listing(_: bytes, *, plan: IndexPlan, output: str) -> IndexPlan:
     return dataclasses.replace(plan, folder=folder, run_id=uuid.uuid4().hex)
 
 
-def _resolve_build(_: str, listed: IndexPlan, *, spec: BuildSpec, source: Source) -> tuple[ResolvedBuild, Publication]:
+def _resolve_build(_: str, listed: IndexPlan, *, spec: BuildSpec, source: Source) -> ResolvedBuild:
     """Resolves the build of the listed samples, and takes the right to publish it over from earlier runs.
 
     Raises:
@@ -151,7 +148,4 @@ def _resolve_build(_: str, listed: IndexPlan, *, spec: BuildSpec, source: Source
       OutputLockedError: another build is writing to the output.
     """
     with lock_output(spec) as output:
-        executor = ListedExecutor(listed.folder, copies=True)
-        prepared = prepare_build(spec, source, executor, output=output, previous=open_previous(spec), may_repeat=True)
-    assert prepared is not None
-    return prepared
+        return resolve_listed(spec, source, listed.folder, output)

@@ -24,6 +24,7 @@ class BlockPlan:
 
     Attributes:
       convert: converts samples. An exception in it counts as a failure of the sample.
+      blocks: split -> number of blocks.
       policies: split -> policy of its parts.
       image_timeout: seconds that the conversion of one sample may take.
       max_image_memory: bytes of memory that the conversion of one sample may take.
@@ -34,6 +35,7 @@ class BlockPlan:
       map: applies the user's function; None without one.
       where: condition that samples have to fulfil; None keeps all samples.
       most_index_bytes: as in `PartWriter`.
+      nothing_reused_because: why no record of a previous dataset can be reused; "" if some can.
       folder: the build's folder for temporary files.
       launcher: host name of the launcher.
       run_id: identifies this run of the build; every run retries failures that may not be the sample's fault.
@@ -55,6 +57,8 @@ class BlockPlan:
     map: MapSample | None = None
     where: Condition | None = None
     most_index_bytes: int = 0
+    blocks: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    nothing_reused_because: str = dataclasses.field(default="", compare=False)
     folder: str = dataclasses.field(default="", compare=False)
     launcher: str = dataclasses.field(default="", compare=False)
     run_id: str = dataclasses.field(default="", compare=False)

@@ -15,14 +15,12 @@ from typing import Any
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
-from beam_tfrecords.beam_pipelines.build.resolve import resolve_build
+from beam_tfrecords.beam_pipelines.build.resolve import plan_blocks
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table, read_build_spec, show_flags
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
 from beam_tfrecords.transforms.settings import setting_values
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
 from tests.package_code import PACKAGE, package_nodes
 
@@ -135,8 +133,8 @@ def test_errors_of_transforms_quote_settings_that_exist_and_never_dashes():
 def folder_of(words: dict[str, Any], digest: int = 1) -> str:
     """The folder of a build of ten samples."""
     spec = read_build_spec({**REQUIRED, **words})
-    listed = ListedInput("", Listing(samples=Counter(train=10), digest=digest), Skipped())
-    return resolve_build(spec, Source(), listed, ClassNames(("cat",))).folder
+    listing = Listing(samples=Counter(train=10), digest=digest)
+    return plan_blocks(spec, Source(), listing, ClassNames(("cat",))).folder
 
 
 def test_a_setting_that_decides_no_bytes_keeps_the_folder_of_a_build_and_any_other_changes_it():

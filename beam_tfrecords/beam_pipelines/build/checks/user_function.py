@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
@@ -17,6 +16,7 @@ from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.processes.isolation import isolated
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
@@ -35,11 +35,12 @@ _FUNCTION_REASONS = (
 _WHAT = "the function of `map`"
 
 
-def check_map(build: ResolvedBuild, listing: Listing) -> None:
+def check_map(spec: BuildSpec, plan: BlockPlan, listing: Listing) -> None:
     """Refuses a function that fails for each of a few samples, or, with `check_map`, returns varying results.
 
     Args:
-      build: the build.
+      spec: the request.
+      plan: the plan of the blocks.
       listing: the listed samples.
 
     Raises:
@@ -48,14 +49,13 @@ def check_map(build: ResolvedBuild, listing: Listing) -> None:
     """
     from beam_tfrecords.transforms.listing.listing import read_batches
 
-    plan = build.block_plan
     if plan.map is None:
         return
     batch = next(read_batches(listing))
     count = min(_SAMPLES, len(batch))
     refs = [batch[index * len(batch) // count] for index in range(count)]
     name = f"`map={plan.map.function.name}`"
-    if build.spec.check_map:
+    if spec.check_map:
         _refuse_differing(name, refs, functools.partial(_map, plan=plan), seconds=plan.image_timeout)
     convert = functools.partial(_convert, plan=plan)
     _refuse_failing(name, refs, convert, seconds=plan.image_timeout)

@@ -1,8 +1,7 @@
-"""Lists the samples of an input, once: for a build, for a dry run and for `ReadSamples`."""
+"""Lists the samples of an input once, in this process or from the checkpoints of workers."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import gc
 import hashlib
@@ -12,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.listing.executors import Executor
 from beam_tfrecords.beam_pipelines.build.listing.finish_listing import finish_listing, plan_listing
 from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import RequestError
@@ -20,6 +18,7 @@ from beam_tfrecords.storage.opened import MOST_NOTED
 from beam_tfrecords.transforms.listing.indexing import (
     IndexPlan,
     UnreadableError,
+    index_container,
     read_index_checkpoints,
 )
 from beam_tfrecords.transforms.listing.listing import Listing, write_listing
@@ -31,7 +30,6 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import Fingerprint
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 Result = TypeVar("Result")
@@ -56,65 +54,43 @@ class ListedInput:
     read_with: Mapping[str, str] | None = None
 
 
-def list_input(spec: BuildSpec, source: Source, executor: Executor) -> ListedInput | None:
-    """Lists an input in partitions: containers, parts of a large table or folder, or all of it as one.
+def list_input(spec: BuildSpec, source: Source, folder: str, *, max_file_size: int) -> ListedInput:
+    """Lists an input in this process, for callers that build nothing; writes nothing outside the folder.
 
     Args:
       spec: the request, with its layout.
       source: the opened source.
-      executor: lists partitions.
-
-    Returns:
-      The listing; None if the executor finds that a build of these containers would repeat the newest version.
-      Fingerprints of containers, and of the files they are read with, identify them, so unchanged ones are not read.
+      folder: folder for chunk files and copies.
+      max_file_size: as in `IndexPlan`.
 
     Raises:
       RequestError: the input cannot be read, or does not fit the request.
       BuildError: a service fault.
-      DeferredListingError: see `WorkerExecutor.index`.
     """
     containers = source.containers()
     if containers is None:
-        return _list_samples(spec, source, executor)
-    paths = published_paths(spec)
-    identity = identify_containers(containers, source.read_with, paths)
-    if executor.would_repeat(spec, identity):
-        return None
+        return list_here(spec, source, BuildFolder(folder).listing)
     source.check_containers()
-    folder = executor.open_containers(spec, identity)
-    listing, skipped = _list_partitions(containers, spec, source, executor, folder)
-    read_with = _find_read_with(listing, source)
-    listing = finish_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
-    # If the files beside the containers are unknown, only the listing shows whether something has changed.
-    fingerprint = identity if read_with is not None else f"{identity}-{listing.fingerprint}"
-    published = None if read_with is None else publish_names(read_with, paths)
-    return ListedInput(fingerprint, listing, skipped, folder, published)
+    plan = plan_index(spec, source, folder, max_file_size=max_file_size)
+    for container in containers:
+        index_container(container, plan=plan)
+    return collect_listing(spec, source, folder, containers)
 
 
-def _list_samples(spec: BuildSpec, source: Source, executor: Executor) -> ListedInput:
-    """Lists a source without containers: in this process, or in partitions if workers are faster for its size."""
-    listing: Listing | None = None
-    folder: str | None = None
-    most = executor.most_listed_here(source)
-    # Everything that the listing has started ends with the block.
-    with contextlib.suppress(_ManySamplesError), executor.listing_line(spec):
-        listing = _list_here(spec, source, executor.here, most=most)
-    if listing is None and (partitions := _refuse_unreadable(lambda: executor.cut(source), spec, source)):
-        folder = executor.open_partitions()
-        listing, source.skipped = _list_partitions(partitions, spec, source, executor, folder)
-    if listing is None:
-        with executor.listing_line(spec):
-            listing = _list_here(spec, source, executor.here)
-    chunks = BuildFolder(folder).listing if folder else executor.here
-    listing = finish_listing(listing, spec, source, source.skipped, chunks)
-    return ListedInput(listing.fingerprint, listing, source.skipped, folder)
+def list_here(spec: BuildSpec, source: Source, folder: str, *, most: float = math.inf) -> ListedInput:
+    """Lists a source without containers in this process.
 
+    Args:
+      spec: the request, with its layout.
+      source: the opened source.
+      folder: folder for chunk files.
+      most: largest number of samples.
 
-class _ManySamplesError(Exception):
-    """There are more samples than this process lists itself."""
+    Raises:
+      RequestError, BuildError: as `list_input`.
+      ManySamplesError: there are more samples.
+    """
 
-
-def _list_here(spec: BuildSpec, source: Source, folder: str, *, most: float = math.inf) -> Listing:
     def attempt() -> Listing:
         source.skipped = Skipped()
         samples = _up_to(most, source.samples())
@@ -123,43 +99,89 @@ def _list_here(spec: BuildSpec, source: Source, folder: str, *, most: float = ma
     # Listing creates no reference cycles, and searching all modules for them would take a fifth of its time.
     gc.freeze()
     try:
-        return _refuse_unreadable(attempt, spec, source)
+        listing = refuse_unreadable(attempt, spec, source)
     finally:
         gc.unfreeze()
+    listing = finish_listing(listing, spec, source, source.skipped, folder)
+    return ListedInput(listing.fingerprint, listing, source.skipped)
+
+
+class ManySamplesError(Exception):
+    """There are more samples than this process lists itself."""
 
 
 def _up_to(most: float, samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef | RefColumns]:
     if not most:
-        raise _ManySamplesError
+        raise ManySamplesError
     count = 0
     for sample in samples:
         count += len(sample) if isinstance(sample, RefColumns) else 1
         if count > most:
-            raise _ManySamplesError
+            raise ManySamplesError
         yield sample
 
 
-def _list_partitions(
-    partitions: Sequence[Container], spec: BuildSpec, source: Source, executor: Executor, folder: str
-) -> tuple[Listing, Skipped]:
-    """Lists partitions with the executor; each writes its listing to a file in the folder."""
-    plan = IndexPlan(
+def plan_index(
+    spec: BuildSpec, source: Source, folder: str, *, max_file_size: int, trusts_time: bool = False
+) -> IndexPlan:
+    """Plans how to list partitions of an input: containers, or parts of a large table or folder.
+
+    Args:
+      spec: the request, with its layout.
+      source: the opened source.
+      folder: folder of the listing.
+      max_file_size: as in `IndexPlan`.
+      trusts_time: likewise.
+    """
+    return IndexPlan(
         folder,
         source.read_container,
         plan_listing(spec, source),
-        executor.max_file_size(spec),
+        max_file_size,
         run_id=uuid.uuid4().hex,
-        trusts_time=executor.resumes and spec.source.fingerprint is Fingerprint.STAT,
+        trusts_time=trusts_time,
         expanded=storage.expansion_folder(),
     )
-    executor.index(partitions, source, plan)
+
+
+def collect_listing(spec: BuildSpec, source: Source, folder: str, partitions: Iterable[Container]) -> ListedInput:
+    """Collects the listing of an input from the checkpoints of its partitions, whoever wrote them.
+
+    Args:
+      spec: the request, with its layout.
+      source: the opened source.
+      folder: folder of the listing.
+      partitions: the partitions: the containers of a source that has them.
+
+    Raises:
+      RequestError: a partition cannot be read, or the input does not fit the request.
+      BuildError: a service fault.
+    """
     try:
-        return read_index_checkpoints(partitions, folder)
+        listing, skipped = read_index_checkpoints(partitions, folder)
     except UnreadableError as error:
         raise _unreadable_input(OSError(*error.args), spec, source) from error
+    read_with, containers = _find_read_with(listing, source), source.containers()
+    if containers is None:
+        source.skipped = skipped
+    listing = finish_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
+    if containers is None:
+        return ListedInput(listing.fingerprint, listing, skipped, folder)
+    paths = published_paths(spec)
+    identity = identify_containers(containers, source.read_with, paths)
+    # If the files beside the containers are unknown, only the listing shows whether something has changed.
+    fingerprint = identity if read_with is not None else f"{identity}-{listing.fingerprint}"
+    published = None if read_with is None else publish_names(read_with, paths)
+    return ListedInput(fingerprint, listing, skipped, folder, published)
 
 
-def _refuse_unreadable(read: Callable[[], Result], spec: BuildSpec, source: Source) -> Result:
+def refuse_unreadable(read: Callable[[], Result], spec: BuildSpec, source: Source) -> Result:
+    """Reads an input, and retries after service faults.
+
+    Raises:
+      RequestError: the input cannot be read.
+      BuildError: a service fault persists.
+    """
     try:
         return retry_faults(", ".join(spec.source.input), read)
     except OSError as error:

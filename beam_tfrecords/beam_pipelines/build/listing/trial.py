@@ -185,13 +185,11 @@ def is_listed(spec: BuildSpec) -> bool:
 
 def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
     # Only refused requests need these modules here.
-    from beam_tfrecords.beam_pipelines.build.listing.executors import LocalExecutor
     from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
     from beam_tfrecords.transforms.listing.listing import read_refs
 
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
-        listed = list_input(spec, source, LocalExecutor(folder, copies=True))
-        assert listed is not None
+        listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
         check_listing(spec, source, listed.listing, listed.skipped)
         resolve_arrays(spec, source, listed.listing)
         resolve_heads(spec, source, listed.listing, {})
