@@ -29,6 +29,7 @@ import numpy as np
 from PIL import Image, features
 
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import COLUMN, NAMED, TFDS_OBJECTS, parse_layout
 from beam_tfrecords.tfrecord import Compression, masked_crc32c
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
@@ -325,9 +326,9 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         labels = ["ü", 0] if name == "multilabel" else "ü"
         boxes = (0, 0, 1, 1.5, -1, 0.25, 2, 2)
         objects = Objects(boxes, ("ü", "a"), {"area": (1, None), "is_crowd": (0, 1)}, image_id="139", size=(2, 2))
-        if parse_layout(layout).needs_object_masks or parse_layout(layout).needs_polygons:
+        if Content.OBJECT_MASKS in parse_layout(layout).required or Content.POLYGONS in parse_layout(layout).required:
             objects = dataclasses.replace(objects, polygons=_POLYGONS)
-        if parse_layout(layout).needs_keypoints:
+        if Content.KEYPOINTS in parse_layout(layout).required:
             objects = dataclasses.replace(objects, keypoints=_KEYPOINTS)
         image = one_image(File("in/a/b.ppm"))
         cells = columns | {"captions": {"captions": _CAPTIONS}, "points": {"points": _POINTS}}.get(name, {})

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.settings import make_settings, settings_of
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -22,11 +23,15 @@ def make_request(*inputs: Any, **fields: Any) -> tuple[SourceSpec, Needs]:
 
     Args:
       inputs: paths.
-      fields: settings, and fields of `Needs`; `needs_label` is its `label`.
+      fields: settings, fields of `Needs`, and names of contents, such as `needs_label` or `mask`: whether it is wanted.
     """
     known = {one.name for one in settings_of(SourceSpec)}
-    needs = {name.removeprefix("needs_"): value for name, value in fields.items() if name not in known}
-    return make_settings(SourceSpec, {"input": tuple(map(str, inputs)), **fields}), Needs(**needs)
+    others = {name.removeprefix("needs_"): value for name, value in fields.items() if name not in known}
+    contents = set(Needs.contents)
+    for content in {*Content} - {Content.IMAGES, Content.COLUMNS, Content.RECORDS}:
+        if content.name.lower() in others:
+            (contents.add if others.pop(content.name.lower()) else contents.discard)(content)
+    return make_settings(SourceSpec, {"input": tuple(map(str, inputs)), **fields}), Needs(frozenset(contents), **others)
 
 
 def open_source(*inputs: Any, **fields: Any) -> Source:

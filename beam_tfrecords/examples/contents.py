@@ -12,6 +12,7 @@ class Content(enum.Enum):
 
     IMAGE = "images"
     IMAGES = "several images"
+    ARRAY = "arrays"
     MASK = "masks"
     OBJECTS = "objects"
     POLYGONS = "polygons of objects"
@@ -28,5 +29,7 @@ def contents_in(found: Mapping[Content, Any]) -> frozenset[Content]:
     return frozenset(content for content, is_there in found.items() if is_there)
 
 
-# What a source with polygons of objects provides: masks are drawn from them.
-DRAWN = (Content.POLYGONS, Content.OBJECT_MASKS)
+# Outlines of objects. A source with polygons provides both, because masks are drawn from polygons.
+OUTLINES = frozenset({Content.POLYGONS, Content.OBJECT_MASKS})
+# Contents that name classes.
+CLASSES = frozenset({Content.LABEL, Content.OBJECTS})

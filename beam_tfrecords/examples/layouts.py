@@ -124,6 +124,7 @@ CAPTIONS = "captions"
 _CONTENTS: Mapping[str, frozenset[Content]] = {
     "image.": frozenset({Content.IMAGE}),
     NAMED_IMAGE: frozenset({Content.IMAGE}),
+    **dict.fromkeys((ARRAY_FIELD, SHAPE_FIELD, DTYPE_FIELD), frozenset({Content.ARRAY})),
     "mask.": frozenset({Content.IMAGE, Content.MASK}),
     "objects.": frozenset({Content.IMAGE, Content.OBJECTS}),
     OBJECT_MASKS: frozenset({Content.OBJECT_MASKS}),
@@ -292,7 +293,7 @@ class Layout:
         """The indices of the features, in the order in which an example stores them."""
         return tuple(sorted(range(len(self.features)), key=lambda place: wire.stored_order(self.features[place].name)))
 
-    @property
+    @functools.cached_property
     def fields(self) -> frozenset[str]:
         """The fields that the layout uses."""
         return frozenset(feature.field for feature in self.features)
@@ -334,55 +335,10 @@ class Layout:
             found = (found - {Content.MASK}) | {Content.OBJECTS, Content.OBJECT_MASKS}
         return frozenset(found)
 
-    @functools.cached_property
-    def needs_image(self) -> bool:
-        """Whether a feature depends on an image; objects and masks do, because of its size."""
-        return Content.IMAGE in self.required
-
     @property
     def reads_bytes(self) -> bool:
         """Whether bytes of the input are stored: images, or whole records."""
-        return self.needs_image or self.keeps_records
-
-    @functools.cached_property
-    def needs_array(self) -> bool:
-        """Whether images are stored as arrays."""
-        return any(field in self.fields for field in (ARRAY_FIELD, SHAPE_FIELD, DTYPE_FIELD))
-
-    @functools.cached_property
-    def needs_label(self) -> bool:
-        """Whether a feature depends on the label."""
-        return Content.LABEL in self.required
-
-    @functools.cached_property
-    def needs_objects(self) -> bool:
-        """Whether a feature depends on annotated objects."""
-        return Content.OBJECTS in self.required
-
-    @functools.cached_property
-    def needs_mask(self) -> bool:
-        """Whether a feature depends on a mask of the image in the source."""
-        return Content.MASK in self.required
-
-    @functools.cached_property
-    def has_mask(self) -> bool:
-        """Whether a feature is the mask of the image, also one that is drawn."""
-        return MASK_FIELD in self.fields
-
-    @functools.cached_property
-    def needs_keypoints(self) -> bool:
-        """Whether a feature depends on the keypoints of annotated objects."""
-        return Content.KEYPOINTS in self.required
-
-    @functools.cached_property
-    def needs_object_masks(self) -> bool:
-        """Whether a feature depends on the masks of annotated objects."""
-        return Content.OBJECT_MASKS in self.required
-
-    @functools.cached_property
-    def needs_polygons(self) -> bool:
-        """Whether a feature depends on the polygons of annotated objects."""
-        return Content.POLYGONS in self.required
+        return bool(self.required & {Content.IMAGE, Content.RECORDS})
 
     @functools.cached_property
     def moves_points(self) -> bool:
@@ -447,16 +403,18 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
     features = [_parse_feature(str(name), field) for name, field in value.items()]
     layout = Layout(tuple(sorted(features, key=lambda feature: feature.name)))
     images = [feature.field for feature in layout.features if feature.holds_image]
-    if layout.needs_array and images != [ARRAY_FIELD]:
+    if Content.ARRAY in layout.required and images != [ARRAY_FIELD]:
         raise RequestError(
             f"`layout`: {ARRAY_FIELD} holds all channels of a sample; expected it as the only image, found "
             f"{' and '.join(images) or 'none'}",
             code="invalid_layout",
         )
-    if (layout.needs_objects or layout.needs_mask or layout.moves_points) and layout.fields.isdisjoint(IMAGE_FIELDS):
-        what = "boxes" if layout.needs_objects else "masks" if layout.needs_mask else "points that move"
+    words = {Content.OBJECTS: "boxes", Content.MASK: "masks"}
+    placed = [what for content, what in words.items() if content in layout.required]
+    placed += ["points that move"] if layout.moves_points else []
+    if placed and layout.fields.isdisjoint(IMAGE_FIELDS):
         raise RequestError(
-            f"`layout`: {what} are those of the stored image, which it does not hold; expected a feature with "
+            f"`layout`: {placed[0]} are those of the stored image, which it does not hold; expected a feature with "
             "image.encoded",
             code="invalid_layout",
         )
@@ -531,7 +489,7 @@ def with_images(layout: Layout, images: Mapping[str, bool]) -> Layout:
     names = sorted(feature.name for feature in features)
     twice = next((one for one, other in itertools.pairwise(names) if one == other), None)
     result = dataclasses.replace(layout, features=tuple(sorted(features, key=lambda feature: feature.name)))
-    of_one = layout != result and (layout.needs_objects or layout.needs_mask or layout.moves_points)
+    of_one = layout != result and ({Content.OBJECTS, Content.MASK} & layout.required or layout.moves_points)
     if twice or (of_one and not layout.image_names):
         why = f"two of its features have the name {twice!r}" if twice else "boxes and masks are those of one image"
         raise RequestError(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.extras import install_hint
 
 try:
@@ -137,7 +138,7 @@ def load(
         ExampleReader.of(
             StoredExamples(one.path, one.layout, one.images, one.class_names),
             class_names=given.class_names,
-            decodes=decode and one.layout.needs_image and not (isinstance(one, Records) and not one.has_pixels),
+            decodes=decode and Content.IMAGE in one.layout.required and getattr(one, "has_pixels", True),
             is_fast=fast_decode,
             resize=Resize.of(image_size, resize_mode, one.images) or (one.resize if isinstance(one, Records) else None),
             channels=channels,

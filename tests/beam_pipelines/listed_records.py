@@ -16,6 +16,7 @@ from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.labels import UNLABELLED, ClassNames
 from beam_tfrecords.transforms.listing.listing import read_refs
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
@@ -81,7 +82,7 @@ def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
     listed = list_samples(argv, folder)
     records: dict[str, Counter[str]] = {}
     for ref in listed.refs:
-        label = ref.label if listed.spec.layout.needs_label else ""
+        label = ref.label if Content.LABEL in listed.spec.layout.required else ""
         assert label is not None, ref
         records.setdefault(ref.split, Counter())["" if label == UNLABELLED else str(label)] += 1
     return records, listed.notes

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
 from tests.beam_pipelines.listed_records import Listed, commands_of, list_samples, read, write_layout
@@ -67,11 +68,11 @@ def _kind(listed: Listed) -> str:
     layout = listed.spec.layout
     if listed.spec.source.table.label_type is LabelType.TEXT:
         return "texts"
-    if layout.needs_objects:
-        return "objects with masks" if layout.needs_object_masks else "objects"
-    if layout.needs_mask:
+    if Content.OBJECTS in layout.required:
+        return "objects with masks" if Content.OBJECT_MASKS in layout.required else "objects"
+    if Content.MASK in layout.required:
         return "masks"
-    return "classes" if layout.needs_label else "nothing"
+    return "classes" if Content.LABEL in layout.required else "nothing"
 
 
 def _labels(ref: SampleRef, listed: Listed, kind: str) -> Iterator[str]:

@@ -38,6 +38,7 @@ def test_a_folder_of_images_refuses_a_layout_by_what_it_lacks(tmp_path, layout, 
     "name, required",
     [
         ("image", {Content.IMAGE}),
+        ("array", {Content.IMAGE, Content.ARRAY}),
         ("tfds", {Content.IMAGE, Content.LABEL}),
         ("segmentation", {Content.IMAGE, Content.MASK}),
         ("captions", {Content.IMAGE, Content.CAPTIONS}),

@@ -24,6 +24,7 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, list_samples
 from tests.each import each
 from tests.transforms.sources.documents.formats import FORMATS, IMAGES, LABELS
@@ -33,7 +34,7 @@ from tests.transforms.sources.documents.test_mappings import expected_of
 def classes_of(argv: list[str], folder: Path) -> Counter[str]:
     """Class -> number of its objects, or of samples with this label."""
     listed = list_samples(argv, folder / "listing")
-    if listed.spec.layout.needs_objects:
+    if Content.OBJECTS in listed.spec.layout.required:
         return Counter(str(label) for ref in listed.refs for label in ref.objects.labels)
     return Counter(str(label) for ref in listed.refs for label in ref.labels)
 

@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords import BuildError, Sample, build, open_dataset, plan
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.refusals import Refusal, refuses
@@ -163,7 +164,7 @@ def test_masks_objects_columns_and_groups(build_of):
             yield Sample(number, image=make_pixels(number), mask=mask if number % 2 else png_of(mask))
 
     dataset = build_of(masks, "masks", image_encoding="png")
-    assert dataset.layout.needs_mask
+    assert Content.MASK in dataset.layout.required
     for record in dataset["train"]:
         assert np.unique(record["mask"]).tolist() == [record["image"].shape[0] - 10]
 
@@ -173,7 +174,7 @@ def test_masks_objects_columns_and_groups(build_of):
             yield Sample(f"s{number}", image=make_pixels(number), objects=objects)
 
     dataset = build_of(boxes, "boxes")
-    assert dataset.layout.needs_objects
+    assert Content.OBJECTS in dataset.layout.required
     assert indexed(dataset, "train", "objects") == [1] * 6
 
     def rows() -> Iterator[Sample]:

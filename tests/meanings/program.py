@@ -26,6 +26,7 @@ from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import Layout, with_class_names
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.fetching import read_images
@@ -163,7 +164,7 @@ def _convert(ref: SampleRef, convert: ConvertSample, spec: BuildSpec) -> Record 
     if ref.failure is not None:
         return tuple(ref.failure)
     try:
-        files = read_images(ref, max_file_size=spec.max_file_size) if convert.layout.needs_image else {}
+        files = read_images(ref, max_file_size=spec.max_file_size) if Content.IMAGE in convert.layout.required else {}
         if isinstance(files, SampleError):
             raise files
         refs = RefColumns.of_one(ref)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.listing.listing import Listing
@@ -19,7 +20,7 @@ def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_by
     """Estimates the size of the records of these samples in bytes."""
     if layout.keeps_records:
         return source_bytes
-    if not layout.needs_image:
+    if Content.IMAGE not in layout.required:
         return samples * _ROW_BYTES
     if image.image_size is None:
         return source_bytes or samples * _UNKNOWN_FILE_BYTES

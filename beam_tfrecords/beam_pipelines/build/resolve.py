@@ -16,6 +16,7 @@ from beam_tfrecords.beam_pipelines.build.estimates import estimate_index_row, es
 from beam_tfrecords.beam_pipelines.build.identity import build_folder
 from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING, Previous, plan_reuse, record_settings
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import Layout, with_class_names
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
@@ -114,7 +115,7 @@ def plan_blocks(
         compression=spec.compression,
         max_file_size=spec.max_file_size,
         image_timeout=spec.image_timeout,
-        max_image_memory=spec.image.max_image_memory if layout.needs_image else 0,
+        max_image_memory=spec.image.max_image_memory if Content.IMAGE in layout.required else 0,
         hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
         reuse=reuse,
         libraries=versions,

@@ -20,6 +20,7 @@ from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.examples.contents import CLASSES, Content
 from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.habits import explain_name
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
@@ -122,13 +123,13 @@ class ConvertSamples(beam.PTransform):
         spec = read_build_spec({"max_failures": 0, **settings, "input": "samples", "output": "examples"})
         layout = spec.layout or parse_layout("tfds")
         _refuse_records("ConvertSamples", layout)
-        if (layout.needs_label or layout.needs_objects) and spec.class_names is None:
+        if (CLASSES & layout.required) and spec.class_names is None:
             raise RequestError(
                 "ConvertSamples: the layout has class indices, and the classes are unknown before the pipeline runs; "
                 "name them with `class_names`, or choose another `layout`, such as `layout=image`",
                 code="missing_class_names",
             )
-        if layout.needs_array and not (spec.image.array_type and spec.image.channels):
+        if Content.ARRAY in layout.required and not (spec.image.array_type and spec.image.channels):
             raise RequestError(
                 "ConvertSamples: the kind of arrays is unknown before the pipeline runs; name it with `array_type` and "
                 "`channels`",
@@ -263,8 +264,8 @@ class _Convert(beam.DoFn):
     def _example(self, ref: SampleRef, sample: Sample) -> bytes:
         layout: Layout = self._convert.layout
         label, columns = values_of(sample, layout.columns)
-        files = files_of(sample) if layout.needs_image else {}
-        objects = objects_of(sample) if layout.needs_objects else None
+        files = files_of(sample) if Content.IMAGE in layout.required else {}
+        objects = objects_of(sample) if Content.OBJECTS in layout.required else None
         ref = SampleRef(ref.key, ref.images if files else {}, 0, "", label, ref.split, columns, objects=objects)
         prepared = self._convert.prepare(ref, files)
         (example,) = self._convert.finish(RefColumns.of_one(ref), [prepared]).examples

@@ -23,6 +23,7 @@ from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
 from beam_tfrecords.beam_pipelines.build.sample_transforms import refuse_others
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.listing.indexing import IndexPlan
 from beam_tfrecords.transforms.listing.stage import ListSamples
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, name_from_input
@@ -99,7 +100,7 @@ class WriteDataset(beam.PTransform):
         spec, source = self._spec, self._source
         assert isinstance(source, CollectionSource)
         (container,) = source.containers()
-        reader = ElementReader(source.reader, self._fields, spec.needs.objects)
+        reader = ElementReader(source.reader, self._fields, Content.OBJECTS in spec.needs.contents)
         plan = IndexPlan("", None, plan_listing(spec, source), spec.max_file_size)
         with storage.using(spec.source.storage_options()):
             # Chosen at run time, because a template runs many times. The reshuffle keeps the plan for retries.

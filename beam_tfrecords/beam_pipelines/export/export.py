@@ -21,6 +21,7 @@ from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.missing import explain_missing
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.reading.record_columns import RecordColumns
@@ -90,7 +91,7 @@ def export_dataset(
             break
         except NotTextError as error:
             plan = dataclasses.replace(plan, bytes_columns=plan.bytes_columns | {str(error)})
-    for name in dict.fromkeys(one.shard.split for one in chosen) if plan.layout.needs_objects else ():
+    for name in dict.fromkeys(one.shard.split for one in chosen) if Content.OBJECTS in plan.layout.required else ():
         file = storage.join(path, ANNOTATIONS, f"instances_{paths.folders[name]}.json")
         write_coco(storage.join(path, TABLE), file, name, dataset.class_names, plan.index_columns)
     storage.delete_files([storage.join(path, UNFINISHED)])

@@ -16,6 +16,7 @@ from PIL import Image
 from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import (
     BOX_SIDES,
     BOXES,
@@ -96,7 +97,7 @@ class RowPlan:
 
     def __post_init__(self) -> None:
         fields = self.layout.fields
-        if self.layout.needs_objects and not (BOXES in fields or fields >= {*BOX_SIDES}):
+        if Content.OBJECTS in self.layout.required and not (BOXES in fields or fields >= {*BOX_SIDES}):
             raise RequestError(
                 "the layout has objects without their boxes; expected objects.bbox, or the four sides of a box",
                 code="layout_not_exported",
@@ -115,7 +116,7 @@ class RowPlan:
         fields = {one.field: one for one in self.layout.features}
         label = next((one for one in self.layout.features if one.field.startswith(("label.", "labels."))), None)
         cells = [self._label(label)] if label is not None else []
-        if self.layout.needs_objects:
+        if Content.OBJECTS in self.layout.required:
             cells.append(self._objects(fields))
         if SOURCE_ID in fields:
             image_id = fields[SOURCE_ID].name

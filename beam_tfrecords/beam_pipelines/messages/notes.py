@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.publishing.tfds_metadata import features_as_bytes
@@ -25,7 +26,7 @@ def describe_request(spec: BuildSpec) -> list[str]:
 def _idle_settings(spec: BuildSpec, layout: Layout) -> Iterator[str]:
     """Yields notes on settings that differ from their defaults and have no effect."""
     image = _changed(spec.image)
-    if not layout.needs_image:
+    if Content.IMAGE not in layout.required:
         if image:
             yield f"{_quote(image)}: without effect, because the layout has no image"
         return
@@ -35,8 +36,8 @@ def _idle_settings(spec: BuildSpec, layout: Layout) -> Iterator[str]:
     if "jpeg_quality" in image and spec.image.image_encoding not in _QUALITY:
         encoding = spec.image.image_encoding.value
         yield f"{_quote({'jpeg_quality': image['jpeg_quality']})}: without effect with `image_encoding={encoding}`"
-    if "codec" in image and (spec.image.bit_depth == 16 or layout.needs_array):
-        why = "on arrays" if layout.needs_array else "with `bit_depth=16`"
+    if "codec" in image and (spec.image.bit_depth == 16 or Content.ARRAY in layout.required):
+        why = "on arrays" if Content.ARRAY in layout.required else "with `bit_depth=16`"
         yield f"{_quote({'codec': image['codec']})}: without effect {why}"
     if spec.num_shards is not None and "shard_size" in _changed(spec):
         yield f"`shard_size={spec.shard_size}`: without effect, because `num_shards={spec.num_shards}` sets the number"
@@ -47,7 +48,7 @@ def _tfds_notes(spec: BuildSpec, layout: Layout) -> Iterator[str]:
         yield "TensorFlow Datasets cannot read GZIP shards; tf.data and beam_tfrecords.load can"
     names = features_as_bytes(layout, spec.image)
     # The sizes of arrays are known at the end.
-    if names and not layout.needs_array:
+    if names and Content.ARRAY not in layout.required:
         image = write_settings(spec.image)
         yield (
             f"TensorFlow Datasets reads {', '.join(names)} as bytes with `image_encoding={image['image_encoding']}`, "

@@ -27,6 +27,7 @@ from beam_tfrecords.dataset.published import read_changes
 from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.dataset.schema import Check, read_json
 from beam_tfrecords.escaping import escape
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.reading.reading_code import reading_code
 from beam_tfrecords.transforms.request.published_settings import publish_settings
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger
@@ -116,9 +117,9 @@ def render_report(
         gallery=_gallery(samples),
         extremes=_extremes(reader, scan),
         classes_left_out=_classes_left_out(dataset),
-        has_images=dataset.layout.needs_image,
-        has_boxes=dataset.layout.needs_objects,
-        has_masks=dataset.layout.needs_mask,
+        has_images=Content.IMAGE in dataset.layout.required,
+        has_boxes=Content.OBJECTS in dataset.layout.required,
+        has_masks=Content.MASK in dataset.layout.required,
         thumbnail_side=thumbnail_side(dataset),
         balance=balance,
         heads=[
@@ -155,7 +156,7 @@ def _figures(dataset: Dataset, *, sections: Collection[str]) -> list[tuple[str, 
         ("classes", f"{len(dataset.class_names):,}", "classes"),
         (
             "images, height x width" if size else "images",
-            images.encoding.upper() + size if dataset.layout.needs_image else "none",
+            images.encoding.upper() + size if Content.IMAGE in dataset.layout.required else "none",
             "sizes",
         ),
         ("seed", str(manifest["spec"].get("seed", 0)), "settings"),

@@ -26,6 +26,7 @@ from beam_tfrecords.beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.examples.class_values import ClassValue
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.records import Records
@@ -70,7 +71,7 @@ class ShownRecord:
 
 def thumbnail_side(dataset: Dataset) -> int:
     """Returns the longer side of a thumbnail in pixels; objects and masks need larger ones."""
-    return _SIDE_WITH_BOXES if dataset.layout.needs_objects or dataset.layout.needs_mask else _SIDE
+    return _SIDE_WITH_BOXES if {Content.OBJECTS, Content.MASK} & dataset.layout.required else _SIDE
 
 
 class ShownRecordReader:
@@ -153,7 +154,7 @@ def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> ShownRecord:
     sample = ShownRecord(chosen, texts=tuple(_texts(dataset, example)), boxes=tuple(boxes[:_MOST_BOXES]))
     side = thumbnail_side(dataset)
     stored = [one for one in dataset.layout.features if one.holds_image]
-    if dataset.layout.needs_objects or dataset.layout.needs_mask:
+    if {Content.OBJECTS, Content.MASK} & dataset.layout.required:
         # Objects and masks are drawn on the image that they belong to.
         stored = [one for one in stored if one.field in IMAGE_FIELDS]
     try:

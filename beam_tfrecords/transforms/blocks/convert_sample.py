@@ -13,6 +13,7 @@ import msgpack
 from beam_tfrecords.dataset.index import HASH_DIGITS, pack_hash_and_crc
 from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import MASK_FIELD, NAMED_IMAGE, OBJECT_MASKS, Feature, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_examples
 from beam_tfrecords.tfrecord import masked_crc32c
@@ -185,7 +186,7 @@ class ConvertSample:
         """
         labels = self._resolve_sample(ref)
         if whole:
-            geometry = self._find_geometry(index_columns) if self.layout.needs_objects else None
+            geometry = self._find_geometry(index_columns) if Content.OBJECTS in self.layout.required else None
             names = self._place_objects(ref, labels, geometry, {}).class_names if geometry else None
             return PreparedSample({}, index_columns, names, len(example), example)
         fields = read_fields(self.layout, example, prefix=("image.", "mask.", *(["source_id"] if self.records else [])))
@@ -195,7 +196,7 @@ class ConvertSample:
 
     def _convert(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[PreparedSample, Geometry | None]:
         """Returns the sample with its converted images, and the geometry of the first if anything moves with it."""
-        names = [name for name in images if not is_mask(name)] if self.layout.needs_image else []
+        names = [name for name in images if not is_mask(name)] if Content.IMAGE in self.layout.required else []
         converted: dict[str, ConvertedImage] = {}
         for name in self._choose(names):
             try:
@@ -210,10 +211,10 @@ class ConvertSample:
         size, geometry = sum(len(one.data) for one in converted.values()), None
         if names:
             # The index describes the first image.
-            image = join_bands(converted, self.image) if self.layout.needs_array else converted[names[0]]
+            image = join_bands(converted, self.image) if Content.ARRAY in self.layout.required else converted[names[0]]
             fields |= image.fields
             index_columns |= image.index_columns
-            if self._moves_with_image or self.layout.needs_mask:
+            if self._moves_with_image or Content.MASK in self.layout.required:
                 geometry = image.geometry.keeping(image.kept_orientation)
         return PreparedSample(fields, index_columns, size=size), geometry
 
@@ -237,7 +238,7 @@ class ConvertSample:
             return image
         fields, columns, class_names = {**image.fields}, image.index_columns, None
         fields |= move_vectors(self.layout, ref, geometry, self.records)
-        if self.layout.needs_objects:
+        if Content.OBJECTS in self.layout.required:
             placed = self._place_objects(ref, labels, geometry, images or {})
             class_names, counts = placed.class_names, placed.index_columns
             # The index of stored records says what their build has cut.
@@ -245,7 +246,7 @@ class ConvertSample:
             fields, columns = fields | placed.fields, known
             if placed.numbers is not None:
                 fields[MASK_FIELD] = store_drawn(placed.numbers, geometry, self.image)
-        if self.layout.needs_mask and images is not None:
+        if Content.MASK in self.layout.required and images is not None:
             mask = merge_masks(images, self.image)
             fields[MASK_FIELD] = convert_mask(mask, geometry, spec_for(mask or b"", self.image))
         return image._replace(fields=fields, index_columns=columns, class_names=class_names)
@@ -255,7 +256,7 @@ class ConvertSample:
         return {
             name: value
             for name, value in index_columns.items()
-            if name != "sample_hash" and (self.layout.needs_objects or not name.startswith("objects"))
+            if name != "sample_hash" and (Content.OBJECTS in self.layout.required or not name.startswith("objects"))
         }
 
     def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
@@ -357,7 +358,7 @@ class ConvertSample:
 
     def _choose(self, names: Sequence[str]) -> Sequence[str]:
         """Returns the names of the images of a sample that are converted."""
-        if self.layout.needs_array:
+        if Content.ARRAY in self.layout.required:
             return names
         stored = {one for name in self.layout.image_names for one in _names_of(name, names)}
         return [name for name in names if name == names[0] or name in stored]
@@ -385,11 +386,11 @@ class ConvertSample:
         """Returns the rarer values that also decide the example of each sample; empty if there are none."""
         images = refs.each("images")
         needs_objects, needs_mask, image_names = (
-            self.layout.needs_objects,
-            self.layout.needs_mask,
+            Content.OBJECTS in self.layout.required,
+            Content.MASK in self.layout.required,
             self.layout.image_names,
         )
-        has_rare = needs_objects or needs_mask or image_names or self.layout.needs_array
+        has_rare = needs_objects or needs_mask or image_names or Content.ARRAY in self.layout.required
         if not (has_rare or self.heads or max(map(len, images), default=0) > 1):
             return ()
         found: list[list[Any]] = [[] for _ in images]
@@ -406,9 +407,9 @@ class ConvertSample:
                 decisive += self.image.mask_bit_depth, self.image.mask_padding
                 decisive += [bool(self.image.mask_colors), *self.image.mask_numbers] if self.image.mask_numbers else []
                 decisive += [parts] if (parts := [name for name in places if is_mask(name) and name != MASK]) else []
-            if self.layout.needs_array:
+            if Content.ARRAY in self.layout.required:
                 decisive += self.image.array_type, self.image.array_axes, self.image.pages
-            if image_names or self.layout.needs_array:
+            if image_names or Content.ARRAY in self.layout.required:
                 # The fingerprint covers only the files, in the order of their names.
                 decisive.append(list(places))
             if len(places) > 1:
@@ -427,7 +428,7 @@ class ConvertSample:
             geometry,
             invalid_boxes=self.invalid_boxes,
             with_masks=OBJECT_MASKS in self.layout.fields,
-            with_polygons=self.layout.needs_polygons,
+            with_polygons=Content.POLYGONS in self.layout.required,
             first_number=self._first_number if self.layout.draws_mask else None,
             # Only annotations of a whole image say which object covers which.
             are_ordered=not any(map(unpack_later, objects.polygons)),
@@ -436,7 +437,7 @@ class ConvertSample:
     @property
     def _moves_with_image(self) -> bool:
         """Whether the layout has objects or points, whose places a reused image decides."""
-        return self.layout.needs_objects or self.layout.moves_points
+        return Content.OBJECTS in self.layout.required or self.layout.moves_points
 
     @property
     def _first_number(self) -> int:
@@ -458,7 +459,7 @@ class ConvertSample:
 
     def _resolve_each(self, labels: Sequence[Scalar]) -> list[tuple[int, str]]:
         """Returns class index and name of every annotated object; empty if the layout does not need objects."""
-        return list(map(self.class_names.resolve, labels)) if self.layout.needs_objects else []
+        return list(map(self.class_names.resolve, labels)) if Content.OBJECTS in self.layout.required else []
 
     def _cells_of(self, refs: RefColumns, name: str) -> list[Value]:
         # Samples that the listing has rejected have no columns.
@@ -480,7 +481,8 @@ class ConvertSample:
             raise error.about(f"column {self.layout.heads[name].column!r}") from error
 
     def _resolve(self, refs: RefColumns) -> BatchClasses:
-        labels = list(map(self._resolve_labels, refs.labels)) if self.layout.needs_label else [[]] * len(refs)
+        has_labels = Content.LABEL in self.layout.required
+        labels = list(map(self._resolve_labels, refs.labels)) if has_labels else [[]] * len(refs)
         heads = {name: [self._find_class(name, cell) for cell in self._cells_of(refs, name)] for name in self.heads}
         return BatchClasses(labels, heads)
 
@@ -491,7 +493,7 @@ class ConvertSample:
 
     def _resolve_labels(self, label: Value) -> list[tuple[int, str]]:
         """Returns class index and name of every label of a sample; empty if the layout does not need labels."""
-        if not self.layout.needs_label:
+        if Content.LABEL not in self.layout.required:
             return []
         labels = list(map(self.class_names.resolve, label if isinstance(label, list) else (label,)))
         if len(labels) != 1 and any(field.startswith("label.") for field in self.layout.fields):

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_tfrecords.dataset.published_paths import PublishedPaths
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import COLUMN, Feature, Layout
 from beam_tfrecords.examples.serialize import plain_value
 from beam_tfrecords.reading.conditions import fulfils, make_condition, names_in, split_condition
@@ -107,7 +108,7 @@ class Condition:
 
     def _is_listed(self, condition: pc.Expression) -> bool:
         # A sample has only the classes of objects inside its stored image, which the listing does not know.
-        listed = {*_LISTED, *([] if self.layout.needs_objects else [LABELS])}
+        listed = {*_LISTED, *([] if Content.OBJECTS in self.layout.required else [LABELS])}
         return all(name in listed or name.startswith(COLUMN) for name in names_in(condition, self.schema))
 
     def _parse(self, text: str) -> pc.Expression:

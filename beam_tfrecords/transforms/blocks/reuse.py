@@ -28,6 +28,8 @@ from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.escaping import write_json
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.layouts import MASK_FIELD
 from beam_tfrecords.tfrecord import RecordError, read_records
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample, hash_images
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes
@@ -193,16 +195,17 @@ class BlockReuse:
         self._hashes[identity] = sample_hash
         # Equal sizes and times mean nothing for different uris; an equal hash proves equal content.
         has_bytes = bool(images) and hash_images(images) == record.row["content_hash"]
-        needs_file = self._convert.layout.needs_image and not self._plan.hashes_files
+        needs_file = Content.IMAGE in self._convert.layout.required and not self._plan.hashes_files
         is_known = self._plan.is_same_input or not (ref.uri or "").startswith("/")
         is_same_file = (is_known and refs.uris(self._plan.paths) == [record.row["uri"]]) or not needs_file
         if unpack_hash(record.row["sample_hash"]) == sample_hash and (is_same_file or has_bytes):
             return Change.COPIED
         layout = self._convert.layout
-        if (layout.needs_objects or layout.moves_points) and record.row["source_height"] is None:
+        if (Content.OBJECTS in layout.required or layout.moves_points) and record.row["source_height"] is None:
             # Objects are placed by the size of the source.
             return None
-        if layout.has_mask or layout.image_names or layout.needs_array or layout.keeps_records:
+        is_unknown = MASK_FIELD in layout.fields or layout.required & {Content.ARRAY, Content.RECORDS}
+        if is_unknown or layout.image_names:
             # The mask, the names of images or the settings of arrays may have changed, and the index does not say so.
             # A record of the input is stored as it is, or not at all.
             return None

@@ -10,6 +10,7 @@ from typing import Any
 
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.sizes import read_image_size
 from beam_tfrecords.transforms.mask_colors import NAMED, MaskColors, read_mask_colors, read_mask_values
 from beam_tfrecords.transforms.settings import FAILURES, IMAGES, one_of, setting, switch, whole_number
@@ -111,13 +112,13 @@ def read_bit_depth(word: Any) -> int:
 
 def _default_encoding(earlier: Mapping[str, Any]) -> ImageEncoding:
     layout = earlier.get("layout")
-    is_raw = layout and (layout.needs_array or "image.pixels" in layout.fields)
+    is_raw = layout and (Content.ARRAY in layout.required or "image.pixels" in layout.fields)
     return ImageEncoding.RAW if is_raw else ImageEncoding.JPEG
 
 
 def _default_channels(earlier: Mapping[str, Any]) -> int | None:
     layout = earlier.get("layout")
-    is_array = layout is not None and layout.needs_array
+    is_array = layout is not None and Content.ARRAY in layout.required
     return None if earlier["image_encoding"] is ImageEncoding.KEEP or is_array else 3
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, lists_shards
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats, find_size
 
@@ -73,6 +74,6 @@ def manifest_json(
         "splits": splits,
         **({"shards": [shard.to_json() for shard in shards]} if lists_shards(len(shards)) else {}),
         "files": files,
-        **({"array_size": find_size(stats)} if layout.needs_array else {}),
+        **({"array_size": find_size(stats)} if Content.ARRAY in layout.required else {}),
         **metadata,
     }

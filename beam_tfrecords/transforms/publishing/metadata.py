@@ -14,6 +14,7 @@ from beam_tfrecords.dataset.files import CARD, CROISSANT, DALI_FOLDER, MANIFEST,
 from beam_tfrecords.dataset.index import read_batches
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.escaping import escape
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.reading.reading_code import reading_code
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.images.image_spec import ResizeMode
@@ -89,7 +90,7 @@ def _card_lines(dataset: Dataset) -> Iterator[str]:
         ("feature", "type", "holds"),
         ((feature.name, feature.shown_type, feature.field) for feature in dataset.layout.features),
     )
-    if dataset.layout.needs_image:
+    if Content.IMAGE in dataset.layout.required:
         images = dataset.images
         size = f" of {images.size[0]} x {images.size[1]} pixels (height x width)" if images.size else ""
         kept = images.encoding == "keep"

@@ -11,6 +11,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout, parse_layout
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.tfrecord import Compression
@@ -425,7 +426,7 @@ class BuildSpec:
             )
 
     def _check_array(self) -> None:
-        is_array, image = bool(self.layout and self.layout.needs_array), self.image
+        is_array, image = Content.ARRAY in self.required, self.image
         if is_array and image.image_encoding is not ImageEncoding.RAW:
             raise RequestError(
                 f"`image_encoding={image.image_encoding.value}`: the layout asks for image.array, which is raw; leave "
@@ -449,6 +450,11 @@ class BuildSpec:
             )
 
     @property
+    def required(self) -> frozenset[Content]:
+        """Contents that the layout requires; none if the source decides the layout."""
+        return self.layout.required if self.layout else frozenset()
+
+    @property
     def order_of_classes(self) -> ClassOrder:
         """Value of `class_order`, or its default."""
         return self.class_order or (ClassOrder.STABLE if self.schedule.versioned else ClassOrder.SORTED)
@@ -468,12 +474,11 @@ class BuildSpec:
 
 def needs_of(spec: BuildSpec) -> Needs:
     """Returns the contents that a request needs from its source."""
-    layout, has_map = spec.layout, spec.map is not None
+    layout = spec.layout
     needs = Needs(
-        mask=bool(spec.source.mask_settings),
+        contents=Needs.contents | {Content.MASK} if spec.source.mask_settings else Needs.contents,
         columns=None,
-        all_columns=has_map,
-        boxes_are_columns=has_map,
+        all_columns=spec.map is not None,
         splits=spec.splits,
         class_names=(*spec.class_names.names, *spec.class_names.ids) if spec.class_names else (),
     )
@@ -481,17 +486,9 @@ def needs_of(spec: BuildSpec) -> Needs:
         return needs
     return dataclasses.replace(
         needs,
-        image=layout.needs_image,
-        label=layout.needs_label,
-        objects=layout.needs_objects,
-        names_objects=layout.needs_objects,
-        polygons=layout.needs_object_masks or layout.needs_polygons,
-        corners=layout.needs_polygons,
-        keypoints=layout.needs_keypoints,
-        array=layout.needs_array,
-        mask=layout.needs_mask,
+        contents=layout.required,
+        required=layout.required,
         columns=frozenset(layout.read_columns),
         records=layout if layout.keeps_records else None,
-        boxes_are_columns=has_map and not layout.needs_objects,
         images=_name_images(layout),
     )

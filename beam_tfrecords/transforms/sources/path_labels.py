@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import Value
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.splits import Splits
@@ -74,7 +75,7 @@ def compile_pattern(label_pattern: str | None, needs: Needs) -> re.Pattern[str] 
             f"`label_pattern={label_pattern}` is not a regular expression: {error}", code="invalid_value"
         ) from error
     names = [name for name in pattern.groupindex if name not in ("label", "group")]
-    if "label" not in pattern.groupindex and (needs.label or not names):
+    if "label" not in pattern.groupindex and (Content.LABEL in needs.contents or not names):
         columns = f", or take its groups without a label: `layout=image,{names[0]}:class`" if names else ""
         raise RequestError(
             f"`label_pattern={label_pattern}` has no group named label; "

@@ -120,7 +120,8 @@ class ScanSource(ContainerSource):
         )
         self.notes += describe_path_columns(columns, taken)
         splits = {file.key_prefix: file.split for file in files if file.split}
-        self.read_container: ReadScan = ReadScan(pattern, taken, splits, window, versions, needs.array)
+        is_array = Content.ARRAY in needs.contents
+        self.read_container: ReadScan = ReadScan(pattern, taken, splits, window, versions, is_array)
 
 
 @dataclasses.dataclass(frozen=True)

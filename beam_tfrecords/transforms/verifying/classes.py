@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Layout
 
 # (split, class name) or (split, feature, class name) -> count
@@ -28,7 +29,7 @@ class ClassCheck:
     def __init__(self, layout: Layout, class_names: Sequence[str]) -> None:
         self.counts: Counter[tuple[str, ...]] = Counter()
         self._heads = layout.heads
-        self._has_objects = layout.needs_objects
+        self._has_objects = Content.OBJECTS in layout.required
         self._class_names = class_names
         self._known = frozenset(class_names)
         features = [feature for feature in layout.features if feature.class_value]
@@ -113,7 +114,7 @@ class ClassCheck:
 
 def count_classes(dataset: Dataset) -> ClassCounts:
     """Returns the class counts of the manifest; empty if records do not contain their classes."""
-    has_objects, splits = dataset.layout.needs_objects, dataset.manifest["splits"].items()
+    has_objects, splits = Content.OBJECTS in dataset.layout.required, dataset.manifest["splits"].items()
     found: dict[tuple[str, ...], int] = {
         (split, head, name): count
         for split, entry in splits

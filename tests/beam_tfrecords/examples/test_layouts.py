@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import NAMED, parse_layout, resolve_types, table_layout, with_images
 from tests.each import each
 from tests.refusals import Refusal, refuses
@@ -18,8 +19,8 @@ def test_a_layout_is_sorted_by_feature():
     layout = parse_layout({"b": "key", "a": {"field": "column.x", "type": "float"}})
     assert [(feature.name, feature.type) for feature in layout.features] == [("a", "float"), ("b", "bytes")]
     assert layout.columns == {"x"}
-    assert not layout.needs_image
-    assert not layout.needs_label
+    assert Content.IMAGE not in layout.required
+    assert Content.LABEL not in layout.required
 
 
 def test_what_a_layout_says_of_itself_can_be_read_again():

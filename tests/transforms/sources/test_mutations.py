@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.examples.contents import Content, contents_in
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.settings import read_settings, settings_of
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
@@ -74,7 +75,8 @@ def request(name: str, root: Path) -> tuple[SourceSpec, Needs]:
     """The request of a form."""
     words: dict[str, Any] = dict(flag.removeprefix("--").split("=", 1) for flag in flags_of(name, root))
     known = {one.name for one in settings_of(SourceSpec)}
-    needs = Needs(mask=name in MASK_FORMS, objects=name in OBJECT_FORMS, label=False)
+    found = {Content.IMAGE: True, Content.MASK: name in MASK_FORMS, Content.OBJECTS: name in OBJECT_FORMS}
+    needs = Needs(contents_in(found))
     words = {key: value.split(",") if key == "input" else value for key, value in words.items() if key in known}
     return read_settings(SourceSpec, words), needs
 

@@ -72,7 +72,7 @@ def _find_lost(spec: BuildSpec, source: Source, listing: Listing) -> _Fault | No
     if totals.samples and not totals.annotated:
         return _Fault(code="no_objects", found=f"none of {totals.samples:,} images has an object")
     # In this case, the classes of the objects become labels.
-    by_labels = Content.OBJECTS in source.description.provides and spec.layout is not None and spec.layout.needs_label
+    by_labels = Content.OBJECTS in source.description.provides and Content.LABEL in spec.required
     if by_labels and not totals.samples and not any(label is not None for label in listing.labels):
         return _Fault(code="no_objects", found=f"none of {listing.total:,} images has an object")
     return None
@@ -82,7 +82,7 @@ def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[
     """Yields a fault if nearly every object has a class of its own, as ids and texts give them."""
     seen = source.description
     are_said = spec.class_names is not None or seen.class_names or seen.found_classes or seen.records
-    if spec.layout is None or not spec.layout.needs_objects or are_said:
+    if Content.OBJECTS not in spec.required or are_said:
         return
     counts = {str(label): count for label, count in listing.labels.items() if label not in (None, "")}
     total = sum(counts.values())

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.images.image_spec import ArrayType, Axes, ImageEncoding, ImageSpec, Pages, ResizeMode
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, is_mask
@@ -46,8 +47,8 @@ def resolve_arrays(spec: BuildSpec, source: Source, listing: Listing) -> BuildSp
       RequestError: the first samples cannot be read as arrays; offers the settings with which they can.
     """
     image, layout = spec.image, spec.layout
-    if layout is None or not layout.needs_array:
-        if layout is not None and layout.needs_image and spec.map is None and not source.pipeline:
+    if layout is None or Content.ARRAY not in layout.required:
+        if layout is not None and Content.IMAGE in layout.required and spec.map is None and not source.pipeline:
             _check_channels(spec, layout, listing)
         return spec
     if image.array_type and image.channels:
@@ -123,8 +124,8 @@ def _check_channels(spec: BuildSpec, layout: Layout, listing: Listing) -> None:
         found = find(
             files, dataclasses.replace(spec.image, image_encoding=ImageEncoding.RAW, channels=None, bit_depth=8)
         )
-    word = "array" + ",label" * layout.needs_label + ",mask" * layout.needs_mask
-    if isinstance(found, SampleError) or not found or layout.needs_objects or layout.columns:
+    word = "array" + ",label" * (Content.LABEL in layout.required) + ",mask" * (Content.MASK in layout.required)
+    if isinstance(found, SampleError) or not found or Content.OBJECTS in layout.required or layout.columns:
         return
     raise RequestError(
         f"`input={', '.join(spec.source.input)}`: {printable(ref.key)} cannot be an image: {failure.detail}",

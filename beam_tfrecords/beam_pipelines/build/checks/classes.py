@@ -9,7 +9,7 @@ from beam_tfrecords.beam_pipelines.build.listing.class_lists import ChosenClasse
 from beam_tfrecords.dataset.label_files import fits_label_file
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.contents import CLASSES, Content
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.nearest import did_you_mean
 from beam_tfrecords.transforms.labels import (
@@ -74,7 +74,7 @@ def _find_classes(
       RequestError: the class names do not fit the labels, or there is only one class.
     """
     seen, of_masks = source.description, spec.mask_class_names
-    if spec.layout is None or not (spec.layout.needs_label or spec.layout.needs_objects):
+    if spec.layout is None or not CLASSES & spec.required:
         of_masks = of_masks or (tuple(seen.class_names) if seen.records else ())
         return _check_names(ClassNames(spec.class_names.names if spec.class_names else of_masks), spec, listing)
     if of_masks:
@@ -211,7 +211,7 @@ def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, foun
     """Refuses labels with only one value, because the column is probably not the label."""
     count = sum(count for label, count in listing.labels.items() if label is not None and label != "")
     is_said = spec.source.selection.classes or spec.source.table.label_separator or listing.total == spec.limit
-    has_objects = spec.layout is not None and spec.layout.needs_objects
+    has_objects = Content.OBJECTS in spec.required
     # If more samples than allowed have no label, the build reports them.
     if len(listing.labels.keys() - {None, ""}) != 1 or listing.total - count > spec.max_failures * listing.total:
         return

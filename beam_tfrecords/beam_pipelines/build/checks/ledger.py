@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from beam_tfrecords.examples.contents import CLASSES
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -56,5 +57,5 @@ def make_ledger(
 def _used_columns(spec: BuildSpec, seen: Description) -> set[str | None]:
     """Returns the columns of the source that the layout stores, or that decide what is stored."""
     needs = spec.needs
-    is_label = needs.label or needs.objects or seen.label_column in (needs.columns or ())
+    is_label = CLASSES & needs.contents or seen.label_column in (needs.columns or ())
     return {name for name in seen.used if is_label or name != seen.label_column}

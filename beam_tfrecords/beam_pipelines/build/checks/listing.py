@@ -13,6 +13,7 @@ from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.mask_colors import NAMED
@@ -122,7 +123,7 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
         return []
     keys = sorted(key for keys in skipped.examples.values() for key in keys)
     request = Request(spec.source, spec.needs)
-    word = "array,label" if spec.layout is None or spec.layout.needs_label else "array"
+    word = "array,label" if spec.layout is None or Content.LABEL in spec.required else "array"
     arrays = [Suggestion("the arrays in its .npy files", {"layout": word, **OF_IMAGES})]
     is_glob = folder != spec.source.input[0]
     of_files = [*_files(folder, keys, is_glob=is_glob), *(arrays if any(key.endswith(".npy") for key in keys) else [])]
@@ -200,7 +201,7 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
       RequestError: they are photos, or have colors; offers the named table that has all colors.
     """
     is_known = spec.mask_class_names or spec.map or source.description.records or source.pipeline
-    if spec.layout is None or not spec.layout.needs_mask or is_known:
+    if Content.MASK not in spec.required or is_known:
         return
     # Most requests have no masks, and need none of these modules here.
     from beam_tfrecords.transforms.blocks.fetching import read_image

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.examples.contents import CLASSES, Content
+from beam_tfrecords.examples.layouts import MASK_FIELD, Layout
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import setting_values, settings_of, write_settings
 from beam_tfrecords.transforms.sources.inputs import name_inputs, split_of_word
@@ -55,7 +55,7 @@ def _anything(reading: Reading) -> str:
 
 
 def _images(reading: Reading) -> str:
-    return "" if reading.layout.needs_image or reading.spec.map else "the layout has no image"
+    return "" if Content.IMAGE in reading.layout.required or reading.spec.map else "the layout has no image"
 
 
 def _bytes(reading: Reading) -> str:
@@ -64,7 +64,7 @@ def _bytes(reading: Reading) -> str:
 
 def _labels(reading: Reading) -> str:
     spec, layout = reading.spec, reading.layout
-    is_read = layout.needs_label or layout.needs_objects or spec.map or spec.stratify or spec.source.selection.classes
+    is_read = CLASSES & layout.required or spec.map or spec.stratify or spec.source.selection.classes
     are_values = spec.source.table.label_type is not LabelType.CLASS
     return "" if is_read or are_values else "the layout has no label"
 
@@ -74,12 +74,12 @@ def _mask_numbers(reading: Reading) -> str:
         return "the masks of a dataset have their numbers already"
     if reading.layout.draws_mask:
         return "the masks are drawn from objects"
-    return "" if reading.layout.needs_mask else "the layout has no mask, unlike `layout=segmentation`"
+    return "" if Content.MASK in reading.layout.required else "the layout has no mask, unlike `layout=segmentation`"
 
 
 def _class_names(reading: Reading) -> str:
     names = "mask_colors" if reading.spec.image.mask_colors else "mask_classes"
-    if reading.spec.mask_class_names and not (reading.layout.needs_label or reading.layout.needs_objects):
+    if reading.spec.mask_class_names and not CLASSES & reading.layout.required:
         return f"`{names}` names the classes"
     return _classes(reading)
 
@@ -89,7 +89,8 @@ def _classes(reading: Reading) -> str:
     if label_type is not LabelType.CLASS:
         return f"labels are not classes with `label_type={label_type.value}`"
     # Names of classes also say which folders are classes, and what the values of masks are.
-    return "" if reading.source.description.is_inferred_later or reading.layout.needs_mask else _labels(reading)
+    name_others = reading.source.description.is_inferred_later or Content.MASK in reading.layout.required
+    return "" if name_others else _labels(reading)
 
 
 def _class_order(reading: Reading) -> str:
@@ -113,19 +114,19 @@ def _zeros_and_ones(reading: Reading) -> str:
 
 def _masks(reading: Reading) -> str:
     # A dataset that is the input hands its settings on.
-    return "" if reading.layout.has_mask or reading.source.description.records else "the layout has no mask"
+    return "" if MASK_FIELD in reading.layout.fields or reading.source.description.records else "the layout has no mask"
 
 
 def _arrays(reading: Reading) -> str:
-    return "" if reading.layout.needs_array else "the layout has no image.array, unlike `layout=array`"
+    return "" if Content.ARRAY in reading.layout.required else "the layout has no image.array, unlike `layout=array`"
 
 
 def _colors_of_scans(reading: Reading) -> str:
-    return "arrays have the numbers of the file" if reading.layout.needs_array else ""
+    return "arrays have the numbers of the file" if Content.ARRAY in reading.layout.required else ""
 
 
 def _colors(reading: Reading) -> str:
-    return "arrays have no perceptual hash" if reading.layout.needs_array else _images(reading)
+    return "arrays have no perceptual hash" if Content.ARRAY in reading.layout.required else _images(reading)
 
 
 def _versions(reading: Reading) -> str:
@@ -138,7 +139,7 @@ def _containers(reading: Reading) -> str:
 
 
 def _objects(reading: Reading) -> str:
-    return "" if reading.layout.needs_objects else "the layout has no objects"
+    return "" if Content.OBJECTS in reading.layout.required else "the layout has no objects"
 
 
 def _boxes(reading: Reading) -> str:
@@ -253,9 +254,8 @@ def refuse_idle_remote_settings(spec: BuildSpec, source: Source, listing: Listin
     Raises:
       RequestError: no path of the request or of an image is in a bucket, or on the web.
     """
-    layout = spec.layout or Layout(())
-    is_known = source.name in (*_FOLDERS, *_TABLES) and not (layout.needs_mask or layout.needs_objects or spec.map)
-    if not is_known:
+    has_others = spec.map or {Content.MASK, Content.OBJECTS} & spec.required
+    if has_others or source.name not in (*_FOLDERS, *_TABLES):
         return
     given = [str(value) for value in (*write_settings(spec.source).values(), spec.output, spec.schedule.reuse)]
     if spec.source.requester_pays is not None and not _any_file(listing, given, _is_in_bucket):

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.examples.contents import CLASSES
 from beam_tfrecords.transforms.class_list import ClassList, fit_classes
 from beam_tfrecords.transforms.labels import ClassNames, are_dense, fill_numbers, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
@@ -49,7 +50,7 @@ def choose_classes(spec: BuildSpec, seen: Description, labels: Collection[Scalar
     columns = spec.source.table.label_columns
     length = len(columns) or seen.one_hot_length
     if spec.class_names is None:
-        needs_classes = spec.layout is not None and (spec.layout.needs_label or spec.layout.needs_objects)
+        needs_classes = CLASSES & spec.required
         if labels and needs_classes and length:
             _refuse_other_lengths(seen, columns or tuple(map(str, range(length))))
         if columns or not (labels and needs_classes):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_remote_settings, refuse_idle_roots
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
+from beam_tfrecords.examples.contents import CLASSES, Content
 from beam_tfrecords.transforms.labels import UNLABELLED
 from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import (
@@ -41,7 +42,7 @@ _MOST_DAMAGED = 3
 
 def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
     """Plans how to list the samples of a request."""
-    needs_label = spec.layout is None or spec.layout.needs_label or spec.layout.needs_objects
+    needs_label = spec.layout is None or bool(CLASSES & spec.required)
     count_labels = needs_label or spec.source.label_pattern is not None or bool(spec.source.selection.classes)
     selection = spec.source.selection
     if _selects_later(spec, source):
@@ -262,7 +263,7 @@ class ListedKeys(Table):
 def _keep_unlabelled(listing: Listing, spec: BuildSpec, source: Source, folder: str) -> Listing:
     """Marks the samples of splits without labels as `UNLABELLED` if other splits have labels; returns the listing."""
     bare = sorted(split for split, labels in listing.split_labels.items() if split and labels <= {None, ""})
-    fields = spec.layout.fields if spec.layout is not None and spec.layout.needs_label and spec.map is None else ()
+    fields = spec.layout.fields if spec.layout and Content.LABEL in spec.required and spec.map is None else ()
     if not fields or spec.splits.fractions or not bare or len(bare) == len(listing.split_labels):
         return listing
     has_one = any(field.startswith("label.") for field in fields)

@@ -9,13 +9,14 @@ from collections.abc import Collection
 from beam_tfrecords.beam_pipelines.build.checks.settings import Reading, refuse_idle_settings
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.column_ranges import expand_columns
-from beam_tfrecords.examples.contents import DRAWN, Content
+from beam_tfrecords.examples.contents import CLASSES, OUTLINES, Content
 from beam_tfrecords.examples.layouts import (
     ALL_COLUMNS,
     CAPTIONS,
     COLUMN,
     COLUMNS,
     EVERY_COLUMN,
+    MASK_FIELD,
     SAME,
     TFDS_OBJECTS,
     Layout,
@@ -43,7 +44,7 @@ QUALITY = frozenset({"brightness", "contrast", "sharpness", "phash"})
 _REMEDIES = {
     Content.MASK: "give folders, a table or a folder of Pascal VOC, or choose another `layout`",
     Content.OBJECTS: "name the source that has them, such as `source=coco`, or choose another `layout`",
-    **dict.fromkeys(DRAWN, "use `layout=detection` for the boxes alone"),
+    **dict.fromkeys(OUTLINES, "use `layout=detection` for the boxes alone"),
     Content.KEYPOINTS: "use `layout=detection` for the boxes alone",
     Content.RECORDS: "give TFRecord files as `input`, or choose another `layout`",
     Content.COLUMNS: "give a table as `input` or another `layout`",
@@ -61,9 +62,9 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     layout = spec.layout
     # For images with objects, `tfds` means the features with objects.
     may_have_objects = layout in (None, parse_layout("tfds"))
-    needs_label = layout is not None and layout.needs_label
     needs, table = spec.needs, spec.source.table
-    first = dataclasses.replace(needs, label=needs_label, objects=may_have_objects or needs.objects)
+    wanted = needs.contents | {Content.OBJECTS} if may_have_objects else needs.contents
+    first = dataclasses.replace(needs, contents=wanted - {Content.LABEL} if layout is None else wanted)
     opened = open_input(spec.source, first, spec.input_function)
     source = opened.read(first)
     if (
@@ -75,15 +76,15 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     has_masks = Content.MASK in source.description.provides
     if layout is None and (has_masks or source.description.provides == {Content.IMAGE, Content.CAPTIONS}):
         layout, may_have_objects = parse_layout("segmentation" if has_masks else CAPTIONS), False
-        source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=False, objects=False))
-    is_drawn = layout is not None and layout.has_mask and not has_masks
+        source = opened.read(dataclasses.replace(needs, columns=layout.columns, contents=needs.contents - CLASSES))
+    is_drawn = layout is not None and MASK_FIELD in layout.fields and not has_masks
     if layout is not None and is_drawn and Content.OBJECT_MASKS in source.description.provides and spec.map is None:
         layout = dataclasses.replace(layout, draws_mask=True)
         source = opened.read(needs_of(dataclasses.replace(spec, layout=layout)))
     _check_mask_settings(spec, layout)
     if Content.OBJECTS in source.description.provides and may_have_objects:
         layout = parse_layout(TFDS_OBJECTS if layout else "detection")
-        source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=False, objects=True))
+        source = opened.read(dataclasses.replace(needs, columns=layout.columns, contents=wanted - {Content.LABEL}))
     if layout is not None:
         _check_contents(spec, source, layout)
     if layout is not None and layout.keeps_records:
@@ -99,20 +100,21 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         cells = first_cells(seen.table, list(seen.column_types)) if seen.table else {}
         lists = {name for name, values in cells.items() if any(isinstance(value, list) for value in values)}
         layout = table_layout(seen.column_types, lists)
-        source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=False))
+        source = opened.read(dataclasses.replace(needs, columns=layout.columns))
     elif layout is None and Content.IMAGE in source.description.provides:
         has_several = table.label_separator or table.label_columns or table.group_rows
         has_several = has_several and table.label_type is LabelType.CLASS
         layout = parse_layout("multilabel" if has_several else "tfds")
-        source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=True))
+        source = opened.read(dataclasses.replace(needs, columns=layout.columns))
         if Content.LABEL not in source.description.provides:
             layout = parse_layout("image")
         if source.description.has_several_labels and not has_several:
             layout = parse_layout("multilabel")
-            source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=True))
+            source = opened.read(dataclasses.replace(needs, columns=layout.columns))
     if layout is not None and table.label_type is not LabelType.CLASS:
         layout = _with_label_values(layout, spec, source.description)
-        source = opened.read(dataclasses.replace(needs, columns=layout.columns, label=False))
+        values = needs.contents - {Content.LABEL}
+        source = opened.read(dataclasses.replace(needs, columns=layout.columns, contents=values))
     if layout is None:
         raise _without_images(spec, source.description, needs_label=True)
     if table.label_separator and any(field.startswith("label.") for field in layout.fields):
@@ -200,7 +202,7 @@ def _expand_columns(layout: Layout, seen: Description, *, has_map: bool) -> Layo
 def _check_condition(spec: BuildSpec, where: str) -> None:
     """Refuses a condition that cannot be parsed, or that no sample can satisfy."""
     quality = sorted(QUALITY.intersection(_names_of(where, spec.layout or Layout(()))))
-    is_array = spec.layout is not None and spec.layout.needs_array
+    is_array = Content.ARRAY in spec.required
     if quality and (is_array or spec.image.image_encoding is ImageEncoding.KEEP):
         what, expected = ("arrays", "`layout`") if is_array else ("kept files", "`image_encoding`")
         raise RequestError(
@@ -225,7 +227,7 @@ def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
             code="missing_content",
         )
     if Content.IMAGE in layout.required - source.description.provides:
-        raise _without_images(spec, source.description, needs_label=layout.needs_label)
+        raise _without_images(spec, source.description, needs_label=Content.LABEL in layout.required)
 
 
 def _without_images(spec: BuildSpec, seen: Description, *, needs_label: bool) -> RequestError:
@@ -253,7 +255,7 @@ def _without_images(spec: BuildSpec, seen: Description, *, needs_label: bool) ->
 def _check_mask_settings(spec: BuildSpec, layout: Layout | None) -> None:
     """Refuses mask settings for a layout without masks."""
     named = next(iter(spec.source.mask_settings), None)
-    if named and not (layout is not None and (layout.has_mask or layout.needs_object_masks)):
+    if named and not (layout is not None and (MASK_FIELD in layout.fields or Content.OBJECT_MASKS in layout.required)):
         raise RequestError(
             f"`{named}`: the layout has no masks; use `layout=segmentation`, or leave `{named}` out",
             code="setting_not_applicable",
@@ -262,7 +264,7 @@ def _check_mask_settings(spec: BuildSpec, layout: Layout | None) -> None:
 
 def _with_label_values(layout: Layout, spec: BuildSpec, seen: Description) -> Layout:
     label_type = spec.source.table.label_type
-    if seen.label_column is None or not layout.needs_label:
+    if seen.label_column is None or Content.LABEL not in layout.required:
         what = "the layout has none" if seen.label_column else f"`input={spec.source.input[0]}` has no column of labels"
         raise RequestError(
             f"`label_type={label_type.value}` is about the labels of a table, and {what}; name the column with "

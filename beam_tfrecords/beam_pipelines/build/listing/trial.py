@@ -17,6 +17,7 @@ from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
 from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
+from beam_tfrecords.examples.contents import CLASSES
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.serialize import serialize_examples
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
@@ -202,7 +203,7 @@ def _are_valid(refs: Sequence[SampleRef], spec: BuildSpec, *, repeated: int = 0)
     stored = () if layout.keeps_records else layout.features
     columns = Layout(tuple(one for one in stored if one.column is not None and not one.is_class))
     classes = [one.column or "" for one in layout.heads.values()]
-    needs_label = layout.needs_label or layout.needs_objects
+    needs_label = bool(CLASSES & layout.required)
     has_one = any(field.startswith("label.") for field in layout.fields)
     failed = sum(not _is_valid(ref, needs_label=needs_label, has_one=has_one) for ref in refs) + repeated
     # Rows are damaged here and there; what a column lacks, it lacks in the other rows too.

@@ -7,6 +7,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, Scalar, Value, one_image
 from beam_tfrecords.transforms.sources.image_files import look
@@ -29,7 +30,13 @@ def refuse_folders_as_splits(inputs: Inputs, source: str, needs: Needs) -> None:
 
 
 def reference(
-    key: str, uri: str, objects: Objects, needs: Needs, *, split: str | None, found: storage.FileEntry | None = None
+    key: str,
+    uri: str,
+    objects: Objects,
+    contents: frozenset[Content],
+    *,
+    split: str | None,
+    found: storage.FileEntry | None = None,
 ) -> SampleRef:
     """Returns the reference to an annotated image.
 
@@ -37,7 +44,7 @@ def reference(
       key: key of the sample.
       uri: path or URI of the image.
       objects: objects of the image.
-      needs: requested contents.
+      contents: contents that the sample gets.
       split: split of the image, or None.
       found: the listed file; None to stat the file if it is local.
     """
@@ -47,14 +54,15 @@ def reference(
         failure = (error.reason.value, error.detail)
         return SampleRef(key, one_image(File(uri)), split=split, failure=failure)
     # For layouts that use the classes in an image as its labels.
-    label: Value = list[Scalar](sorted(set(map(str, objects.labels)))) if needs.label else None
+    label: Value = list[Scalar](sorted(set(map(str, objects.labels)))) if Content.LABEL in contents else None
     image = one_image(File(uri, version))
-    return SampleRef(key, image, size, fingerprint, label, split, objects=objects if needs.objects else None)
+    kept = objects if Content.OBJECTS in contents else None
+    return SampleRef(key, image, size, fingerprint, label, split, objects=kept)
 
 
-def describe_bare(count: int, total: int, needs: Needs) -> str:
+def describe_bare(count: int, total: int, contents: frozenset[Content]) -> str:
     """Returns a note on objects without a polygon, where polygons or masks are needed."""
-    get = "get the corners of their boxes" if needs.corners else "their masks are empty"
+    get = "get the corners of their boxes" if Content.POLYGONS in contents else "their masks are empty"
     return f"{count:,} of {total:,} objects have no polygon, and {get}"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import DRAWN, Content
+from beam_tfrecords.examples.contents import OUTLINES, Content
 from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar, Value, object_mask
@@ -126,7 +126,7 @@ class CocoSource(Source):
             self._describe(provides=frozenset({Content.IMAGE, Content.CAPTIONS}))
         self._are_classes = are_classes and not self._has_captions
         if not (self._has_captions or are_classes):
-            of_objects = {Content.OBJECTS, *DRAWN, Content.KEYPOINTS}
+            of_objects = {Content.OBJECTS, *OUTLINES, Content.KEYPOINTS}
             self._describe(provides=self.description.provides | of_objects)
 
     def samples(self) -> Iterator[SampleRef]:
@@ -195,16 +195,15 @@ class CocoSource(Source):
         except SampleError as error:
             return rejected(key, error, split=split)
         if self._are_classes:
-            plain = dataclasses.replace(self._needs, objects=False)
+            plain = self._needs.contents - {Content.OBJECTS}
             label: Value = list[Scalar](classes) if len(classes) > 1 else next(iter(classes), None)
             return dataclasses.replace(reference(key, uri, objects, plain, split=split), label=label)
         if not self._has_captions:
-            ref = reference(key, uri, objects, self._needs, split=split)
-            name = annotations.panoptic.get(image.number) if self._needs.polygons else None
+            ref = reference(key, uri, objects, self._needs.contents, split=split)
+            name = annotations.panoptic.get(image.number) if OUTLINES & self._needs.contents else None
             return self._with_panoptic(ref, name) if name is not None and not ref.failure else ref
         columns = {CAPTIONS: captions}
-        needs = dataclasses.replace(self._needs, objects=False, label=False)
-        return dataclasses.replace(reference(key, uri, Objects(), needs, split=split), columns=columns)
+        return dataclasses.replace(reference(key, uri, Objects(), frozenset(), split=split), columns=columns)
 
     def _choose_mask_roots(
         self, annotations: CocoAnnotations, path: str, roots: FileRoots, images: Sequence[str]
@@ -221,7 +220,7 @@ class CocoSource(Source):
             )
         beside = path.removesuffix(".json")
         chosen = (beside,) if not self._roots.mask_root and storage.is_folder(beside) else roots.every
-        first = [*annotations.panoptic.values()][:_MOST_MISSING] if self._needs.polygons else []
+        first = [*annotations.panoptic.values()][:_MOST_MISSING] if OUTLINES & self._needs.contents else []
         refuse_missing_names(path, first, chosen, images=images)
         return chosen
 

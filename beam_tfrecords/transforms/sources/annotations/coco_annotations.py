@@ -16,6 +16,7 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import OUTLINES, Content
 from beam_tfrecords.storage.reading import unchanged
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_pixels, pack_segmentation
@@ -73,9 +74,10 @@ class CocoAnnotations:
         self.panoptic: dict[int, str] = {}
         self._of_image, self._of_category = array.array("q"), array.array("q")
         self._boxes, self._areas, self._crowds = array.array("d"), array.array("d"), array.array("b")
-        self._needs = needs
-        self._polygons: list[bytes] | None = [] if needs.polygons else None
-        self._keypoints: list[bytes] | None = [] if needs.keypoints else None
+        self._contents = needs.contents
+        self._needs_corners = Content.POLYGONS in needs.contents
+        self._polygons: list[bytes] | None = [] if OUTLINES & needs.contents else None
+        self._keypoints: list[bytes] | None = [] if Content.KEYPOINTS in needs.contents else None
         self._captions: list[str] | None = [] if needs_captions else None
         self._with_box = self._unplaced = self._bare = 0
         self.others: Counter[str] = Counter()
@@ -158,7 +160,7 @@ class CocoAnnotations:
         if self._polygons is not None:
             self._polygons.append(pack(outline))
             # Run lengths have no corners.
-            self._bare += not self._polygons[-1] or (self._needs.corners and not isinstance(outline, list))
+            self._bare += not self._polygons[-1] or (self._needs_corners and not isinstance(outline, list))
         if self._keypoints is not None:
             self._keypoints.append(pack_keypoints(value.get("keypoints")))
         self._of_image.append(self._number(self._image_ids, image_id))
@@ -214,7 +216,7 @@ class CocoAnnotations:
         if has_any and not self._with_box and self._needs_boxes:
             raise JsonError("none of its annotations has a 'bbox'; if they are captions, use `layout=captions`")
         if self._polygons and self._bare == len(self._polygons):
-            what = "polygons in its 'segmentation'" if self._needs.corners else "a 'segmentation' to draw its mask from"
+            what = "polygons in its 'segmentation'" if self._needs_corners else "a 'segmentation' to draw its mask from"
             raise JsonError(f"none of its {self._bare:,} objects has {what}; use `layout=detection`")
         if self._keypoints is not None and not any(self._keypoints):
             raise JsonError(f"none of its {len(self._keypoints):,} objects has 'keypoints'; use `layout=detection`")
@@ -311,7 +313,7 @@ class CocoAnnotations:
         if self._merged:
             yield f"{shown}: {self._merged:,} entries of 'images' name the file of another, and are one image with it"
         if self._bare:
-            yield f"{shown}: {describe_bare(self._bare, len(self._of_image), self._needs)}"
+            yield f"{shown}: {describe_bare(self._bare, len(self._of_image), self._contents)}"
         ids: dict[str, list[str]] = {}
         for one, name in self.categories.items():
             ids.setdefault(name, []).append(str(one))

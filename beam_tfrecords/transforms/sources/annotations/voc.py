@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import DRAWN, Content
+from beam_tfrecords.examples.contents import CLASSES, OUTLINES, Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
@@ -62,7 +62,7 @@ class AnnotatedFolders(Source):
       needs: requested contents.
     """
 
-    description = Description(provides=frozenset({Content.IMAGE, Content.LABEL, Content.OBJECTS, *DRAWN}), uses=_USES)
+    description = Description(provides=frozenset({Content.IMAGE, *CLASSES, *OUTLINES}), uses=_USES)
 
     def __init__(self, roots: Mapping[str, str], inputs: Inputs, needs: Needs) -> None:
         super().__init__()
@@ -90,18 +90,18 @@ class AnnotatedFolders(Source):
                 self.skipped.see_field(f"*{_XML}", field, count)
         if self._outlines:
             self.skipped.see_field(f"*{_XML}", _OUTLINES, self._outlines)
-        if self._needs.polygons and total and bare == total:
+        if OUTLINES & self._needs.contents and total and bare == total:
             raise RequestError(
                 f"{quote_input(next(iter(self._roots.values())))}: none of its {total:,} objects has a polygon or a "
                 "turned box; use `layout=detection`",
                 code="no_polygons",
             )
-        if self._needs.polygons and bare:
-            self.notes.append(describe_bare(bare, total, self._needs))
+        if OUTLINES & self._needs.contents and bare:
+            self.notes.append(describe_bare(bare, total, self._needs.contents))
 
     def _keep_needed(self, objects: Objects | SampleError) -> Objects | SampleError:
         """Returns objects without the polygons that the layout does not store, and counts these."""
-        if isinstance(objects, SampleError) or self._needs.polygons or not objects.polygons:
+        if isinstance(objects, SampleError) or OUTLINES & self._needs.contents or not objects.polygons:
             return objects
         self._outlines += sum(map(bool, objects.polygons))
         return dataclasses.replace(objects, polygons=())
@@ -150,7 +150,7 @@ class VocFilesSource(AnnotatedFolders):
             if isinstance(objects, SampleError):
                 yield rejected(key, objects, split=split, uri=path)
             elif path:
-                yield reference(key, path, objects, self._needs, split=split, found=found[0])
+                yield reference(key, path, objects, self._needs.contents, split=split, found=found[0])
         shown = printable(storage.basename(root))
         without = sum(not found for _, _, found in pairs)
         if without:
@@ -215,9 +215,9 @@ def open_input(inputs: Inputs, needs: Needs) -> MakeSource:
     """
     refuse_folders_as_splits(inputs, "voc", needs)
     roots = dict(zip(key_prefixes(inputs.paths), inputs.paths, strict=True))
-    if not needs.mask and not any(map(_is_voc, inputs.paths)) and all(map(_has_xml, inputs.paths)):
+    if Content.MASK not in needs.contents and not any(map(_is_voc, inputs.paths)) and all(map(_has_xml, inputs.paths)):
         return functools.partial(VocFilesSource, roots, inputs)
-    needed = (_MASKS, _MASK_LISTS) if needs.mask else (_ANNOTATIONS, _LISTS)
+    needed = (_MASKS, _MASK_LISTS) if Content.MASK in needs.contents else (_ANNOTATIONS, _LISTS)
     for root in inputs.paths:
         for folder in (_IMAGES, needed[0]):
             if not storage.is_folder(storage.join(root, folder)):
@@ -247,14 +247,14 @@ class VocSource(AnnotatedFolders):
 
     def __init__(self, roots: Mapping[str, str], inputs: Inputs, needs: Needs) -> None:
         super().__init__(roots, inputs, needs)
-        self._has_masks = needs.mask
-        self._describe(provides=self.description.provides | ({Content.MASK} if needs.mask else frozenset()))
-        self._lists = _MASK_LISTS if needs.mask else _LISTS
+        self._has_masks = Content.MASK in needs.contents
+        self._describe(provides=self.description.provides | (needs.contents & {Content.MASK}))
+        self._lists = _MASK_LISTS if self._has_masks else _LISTS
 
     def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
         images = self._list_images(storage.join(root, _IMAGES), prefix)
         masks = self._list_images(storage.join(root, _MASKS), prefix) if self._has_masks else None
-        reads_objects = self._needs.objects or self._needs.label
+        reads_objects = CLASSES & self._needs.contents
         folder = storage.join(root, _ANNOTATIONS)
         start = len(folder.rstrip("/")) + 1
         annotated = {
@@ -284,7 +284,7 @@ class VocSource(AnnotatedFolders):
             if isinstance(objects, SampleError):
                 yield rejected(key, objects, split=split, uri=entry.path if entry else None)
             elif entry:
-                ref = reference(key, entry.path, objects, self._needs, split=split, found=entry)
+                ref = reference(key, entry.path, objects, self._needs.contents, split=split, found=entry)
                 yield ref if masks is None else with_masks(ref, {MASK: masks[name]})
         described = annotated if reads_objects else (masks or {}).keys()
         without_image = len(described - images.keys())

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import DRAWN, Content
+from beam_tfrecords.examples.contents import CLASSES, OUTLINES, Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
@@ -36,8 +36,8 @@ from beam_tfrecords.transforms.sources.annotations.yolo_data import (
     without_folders,
 )
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import (
-    KEYPOINTS,
-    OUTLINES,
+    KEYPOINT_VALUES,
+    OUTLINE_VALUES,
     LabelFiles,
     count_keypoints,
     read_objects,
@@ -104,8 +104,8 @@ class YoloSource(Source):
     """
 
     description = Description(
-        provides=frozenset({Content.IMAGE, Content.LABEL, Content.OBJECTS, *DRAWN, Content.KEYPOINTS}),
-        uses={OUTLINES: OUTLINE, KEYPOINTS: POINTS},
+        provides=frozenset({Content.IMAGE, *CLASSES, *OUTLINES, Content.KEYPOINTS}),
+        uses={OUTLINE_VALUES: OUTLINE, KEYPOINT_VALUES: POINTS},
     )
 
     def __init__(self, data: YoloData, places: YoloPaths, needs: Needs) -> None:
@@ -136,7 +136,7 @@ class YoloSource(Source):
         found = self._images()
         first = list(itertools.islice(found, _FIRST_IMAGES))
         self._keypoints = self._data.keypoints or count_keypoints(self._read_texts(first))
-        if self._needs.keypoints and not self._keypoints:
+        if Content.KEYPOINTS in self._needs.contents and not self._keypoints:
             raise RequestError(
                 f"{quote_input(self._places.input)}: the rows of its label files are boxes or polygons, without "
                 "keypoints; `kpt_shape: [17, 3]` in the data file says how many follow a box; use `layout=detection`",
@@ -155,7 +155,8 @@ class YoloSource(Source):
                 objects = objects or Objects(is_normalized=True)
                 listed += len(objects.polygons)
                 without += objects.polygons.count(b"")
-                yield reference(image.key, image.uri, objects, self._needs, split=image.split, found=image.found)
+                contents = self._needs.contents
+                yield reference(image.key, image.uri, objects, contents, split=image.split, found=image.found)
         self._refuse_numbers_from_one()
         for field, count in fields.items():
             self.skipped.see_field("*.txt", field, count)
@@ -174,7 +175,7 @@ class YoloSource(Source):
                 code="no_polygons",
             )
         if without:
-            self.notes.append(describe_bare(without, listed, self._needs))
+            self.notes.append(describe_bare(without, listed, self._needs.contents))
 
     def _refuse_numbers_from_one(self) -> None:
         """Checks that the class numbers do not end with that of the names plus one, and lack 0."""
@@ -272,14 +273,13 @@ class YoloSource(Source):
         fields: Counter[str] = Counter()
         try:
             text = retry_faults(path, lambda: read_text(path))
-            needs_polygons = self._needs.polygons
             return image, read_objects(
                 text,
                 self._data.names,
                 keypoints=self._keypoints,
                 has_visibility=self._data.has_visibility,
-                needs_polygons=needs_polygons,
-                needs_keypoints=self._needs.keypoints,
+                needs_polygons=bool(OUTLINES & self._needs.contents),
+                needs_keypoints=Content.KEYPOINTS in self._needs.contents,
                 fields=fields,
                 numbers=self._numbers,
             )

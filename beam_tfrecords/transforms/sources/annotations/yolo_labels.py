@@ -38,7 +38,7 @@ _NO_LABELS = frozenset(
     }
 )
 # Parts of objects, for which the rows have no names.
-OUTLINES, KEYPOINTS = "outlines of objects", "keypoints"
+OUTLINE_VALUES, KEYPOINT_VALUES = "outlines of objects", "keypoints"
 _MOST_BYTES = 16 << 20
 _MOST_ROWS = 20
 # Number of files to inspect to find out whether a folder has labels.
@@ -206,12 +206,12 @@ def read_objects(
             if needs_keypoints:
                 points.append(_pack_keypoints(values[5:], keypoints, has_visibility=has_visibility))
             if fields is not None and len(values) > 5:
-                fields[KEYPOINTS] += 1
+                fields[KEYPOINT_VALUES] += 1
         elif len(values) >= 7 and len(values) % 2 and not keypoints:
             boxes += (min(values[1::2]), min(values[2::2]), max(values[1::2]), max(values[2::2]))
             polygons += [pack_polygons([values[1:]])] if needs_polygons else []
             if fields is not None:
-                fields[OUTLINES] += 1
+                fields[OUTLINE_VALUES] += 1
         else:
             what = f"no box with {keypoints} values of keypoints" if keypoints else "neither box nor polygon"
             raise _error(FailureReason.INVALID_ROW, f"line {number}: {line.strip()[:80]!r} is {what}")

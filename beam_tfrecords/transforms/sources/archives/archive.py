@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.members import Archive, Member, member_path
 from beam_tfrecords.storage.tar_archive import open_tar
 from beam_tfrecords.storage.zip_archive import open_zip
@@ -165,7 +166,7 @@ class ArchiveSource(InferredSource, ContainerSource):
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
         """Whether the names of the archives are classes, rather than numbered parts, splits or other known words."""
-        if self._spec.label_pattern is not None or not self._needs.label or len(names) < 2:
+        if self._spec.label_pattern is not None or Content.LABEL not in self._needs.contents or len(names) < 2:
             return False
         stems = [name.partition(".")[0] for name in names]
         if all(map(_WORDNET_ID.fullmatch, stems)):

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.tar_archive import open_tar
 from beam_tfrecords.transforms.sources.archives.webdataset_samples import (
     PICKLES,
@@ -92,7 +93,7 @@ def recognises(container: Container, needs: Needs) -> bool:
     beside = [(key, suffix) for key, suffix in found if kinds[key]]
     return any(is_index(suffix) for _, suffix in beside) or any(
         ("/" not in key and (is_value(suffix) or is_object(suffix)))
-        or (needs.mask and kinds[key] > 1 and is_image(suffix) and is_mask_name(suffix))
+        or (Content.MASK in needs.contents and kinds[key] > 1 and is_image(suffix) and is_mask_name(suffix))
         for key, suffix in beside
     )
 
@@ -138,7 +139,9 @@ def _read_start(container: Container) -> _Start:
 def _choose_images(start: _Start, settings: TableSettings, needs: Needs) -> tuple[str, str | None]:
     """Returns the suffix of the images, "" for any without a dot, and the suffix of the masks or None."""
     suffixes = dataclasses.replace(start, columns=sorted(start.images))
-    mask = choose_mask(suffixes.columns, suffixes, _plain_suffix(settings.mask_column)) if needs.mask else None
+    mask = None
+    if Content.MASK in needs.contents:
+        mask = choose_mask(suffixes.columns, suffixes, _plain_suffix(settings.mask_column))
     images = [suffix for suffix in suffixes.columns if suffix != mask]
     named = _plain_suffix(settings.image_column)
     plain = [""] if not images or any("." not in suffix for suffix in images) else []

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.objects.objects import BoxFormat
 from beam_tfrecords.transforms.sources.detect.column_names import plain_name
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -63,7 +64,9 @@ def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | N
       RequestError: a column in the request does not exist, or the box format is ambiguous.
     """
     plain = {plain_name(name): name for name in reversed(table.columns)}
-    found = _named(table, settings.box_columns) or (None if needs.boxes_are_columns else next(_usual(plain), None))
+    # Columns that only a user function needs stay plain columns, unless the request names them.
+    are_columns = needs.all_columns and Content.OBJECTS not in needs.required
+    found = _named(table, settings.box_columns) or (None if are_columns else next(_usual(plain), None))
     if found is None:
         return None
     sides, form = found

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.sources.detect.box_columns import describe_boxes, find_boxes
 from beam_tfrecords.transforms.sources.detect.column_names import (
@@ -125,25 +126,27 @@ def choose_columns(
             taken.append(f"{what} from column {guessed!r}")
         return guessed
 
-    usual_images = () if settings.image_path is not None else IMAGE_NAMES if needs.image else IMAGE_NAMES[:1]
+    wants_image, wants_label = Content.IMAGE in needs.contents, Content.LABEL in needs.contents
+    usual_images = () if settings.image_path is not None else IMAGE_NAMES if wants_image else IMAGE_NAMES[:1]
     images = name_images(table.columns, table, settings, needs.images)
     if not images or images.get(IMAGE) == "":
         guessed = choose("image_column", usual_images, "images", text=True)
-        if usual_images and guessed != IMAGE_NAMES[0] and needs.image and not images:
+        if usual_images and guessed != IMAGE_NAMES[0] and wants_image and not images:
             _refuse_several_images(table, guessed)
         images = {**images, IMAGE: guessed} if guessed else {}
     listed = find_lists(table, images)
     images = {column if column in listed and name == IMAGE else name: column for name, column in images.items()}
     lists = frozenset(name for name, column in images.items() if column in listed)
     image = next(iter(images.values()), None)
-    usual_labels = () if settings.label_columns else USUAL_LABELS if needs.label else USUAL_LABELS[:1]
+    usual_labels = () if settings.label_columns else USUAL_LABELS if wants_label else USUAL_LABELS[:1]
     label = choose("label_column", usual_labels, "labels")
-    if label is not None and settings.label_column is None and needs.label:
+    if label is not None and settings.label_column is None and wants_label:
         _refuse_other_labels(table, label, image=image)
     if settings.label_column is not None and settings.label_type is LabelType.CLASS and not has_classes:
         _refuse_other_cells(table, settings.label_column, image=image)
     masks = _choose_masks(table, settings, needs, taken, image)
-    mask = choose("mask_column", MASK_NAMES, "masks", text=True) if needs.mask and masks is None else None
+    reads_mask = Content.MASK in needs.contents and masks is None
+    mask = choose("mask_column", MASK_NAMES, "masks", text=True) if reads_mask else None
     key = choose("key_column", (), "keys")
     group = choose("group_column", (), "groups")
     patterns = split_patterns(settings.image_path) if settings.image_path is not None else {}
@@ -154,7 +157,7 @@ def choose_columns(
         taken.append(note)
     for pattern in patterns.values():
         _check_pattern(table, pattern)
-    reads_objects = masks is None and (mask is None or needs.names_objects)
+    reads_objects = masks is None and (mask is None or Content.OBJECTS in needs.required)
     objects = find_objects(table, settings, needs, find_label(table)) if reads_objects else None
     if objects is not None:
         taken.append(f"boxes from column {objects.column!r}")
@@ -162,7 +165,7 @@ def choose_columns(
     boxes = masks or (_choose_boxes(table, settings, needs, taken) if objects is None else None)
     if boxes is not None and boxes.label is not None and settings.label_column is None:
         _refuse_other_labels(table, boxes.label, image=image)
-    if boxes is not None and not needs.label:
+    if boxes is not None and not wants_label:
         label = None
     if taken:
         notes.append(f"{printable(storage.basename(table.path))}: {', '.join(taken)}")
@@ -193,7 +196,7 @@ def _refuse_contradictions(table: Table, settings: TableSettings) -> None:
 
 def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: list[str]) -> BoxColumns | None:
     """Returns the box columns unless the request wants only labels; adds to `taken` for the note."""
-    if not needs.objects or settings.label_columns or settings.label_type is not LabelType.CLASS:
+    if Content.OBJECTS not in needs.contents or settings.label_columns or settings.label_type is not LabelType.CLASS:
         return None
     label = _label_of_objects(table, settings)
     boxes = find_boxes(table, settings.boxes, needs, label)
@@ -238,6 +241,7 @@ def _refuse_several_classes(table: Table) -> None:
 
 def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Columns) -> None:
     """Checks that all columns that the layout needs exist and have suitable values."""
+    lacks_label = found.label is None and Content.LABEL in needs.contents
     wrong = next(
         (one for name, one in found.images.items() if name not in found.lists and not table.may_hold_text(one)), None
     )
@@ -245,10 +249,10 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
         raise RequestError(
             f"{quote_input(table.path)}: the values in column {wrong!r} are not strings, but an image is given by its "
             f"path; name the column with the paths with `image_column`; {available(table)}",
-            column_suggestions(table, image=None, needs_image=True, needs_label=found.label is None and needs.label),
+            column_suggestions(table, image=None, needs_image=True, needs_label=lacks_label),
             code="column_without_images",
         )
-    if found.label is None and needs.label and not settings.label_columns and not (found.objects or found.boxes):
+    if lacks_label and not settings.label_columns and not (found.objects or found.boxes):
         for name in find_usual(table.columns, USUAL_LABELS):
             _refuse_other_cells(table, name, image=found.image)
         values: list[Suggestion] = []
@@ -267,7 +271,7 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
             code="missing_label_column",
         )
     has_polygons = isinstance(found.boxes, MaskColumns) or (found.objects and found.objects.has_polygons)
-    if needs.mask and found.mask is None and not has_polygons:
+    if Content.MASK in needs.contents and found.mask is None and not has_polygons:
         raise RequestError(
             f"{quote_input(table.path)} has no column 'mask', which the layout needs; name another with `mask_column`; "
             f"{available(table)}",
@@ -360,7 +364,7 @@ def choose_label(
     Raises:
       RequestError: there is no label column.
     """
-    if settings.label_column is not None or settings.label_columns or not needs.label:
+    if settings.label_column is not None or settings.label_columns or Content.LABEL not in needs.contents:
         return settings.label_column
     classes = [name for name in declared if name in table.columns]
     usual_names = (*first, *USUAL_LABELS)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.class_files import is_class_file
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
@@ -103,7 +104,7 @@ def assume_folders(pattern: re.Pattern[str] | None, needs: Needs) -> Assumption 
     named = named_split_folders(needs.splits)
     if named is not None:
         return Interpretation(named)
-    by_folders = pattern is None and needs.label
+    by_folders = pattern is None and Content.LABEL in needs.contents
     return Assumption(splits=needs.splits.are_auto, needs_class=by_folders, class_names=needs.class_names)
 
 
@@ -125,13 +126,13 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     # Those of a folder itself are looked for when it is opened.
     class_files = [path for path in named if "/" in path or not _looks_for_classes(request)]
     files = describe_unread_files(
-        {} if request.needs.label else find_formats(tree, request.roots),
+        {} if Content.LABEL in request.needs.contents else find_formats(tree, request.roots),
         [] if request.named else class_files,
         [path for path in list_rows(tree) if path not in (*read, *named)],
         describe_documents(tree, request.roots),
-        labels="folders" if request.by_folders else "label_pattern" if request.needs.label else "",
+        labels="folders" if request.by_folders else "label_pattern" if Content.LABEL in request.needs.contents else "",
     )
-    classes = () if request.needs.label else _describe_classes(found, tree)
+    classes = () if Content.LABEL in request.needs.contents else _describe_classes(found, tree)
     notes += [f"{request.where}: {one}" for one in (*files, *classes)]
     return found, notes
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.sources.detect.names import normalize
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -131,7 +132,7 @@ class Request:
     @property
     def by_folders(self) -> bool:
         """Whether folders give the labels."""
-        return self.needs.label and self.spec.label_pattern is None
+        return Content.LABEL in self.needs.contents and self.spec.label_pattern is None
 
     @functools.cached_property
     def named(self) -> frozenset[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.examples.contents import OUTLINES, Content
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.roles import Role, are_sorted, is_segmentation, parse_cell, role_of
@@ -33,10 +34,10 @@ def find_masks(
     Raises:
       RequestError: there are run lengths and no layout, or several such columns.
     """
-    is_open = needs.columns is None and needs.objects and not needs.all_columns
+    is_open = needs.columns is None and Content.OBJECTS in needs.contents and not needs.all_columns
     # Boxes of the table come before those around masks.
-    takes_boxes = (needs.names_objects or is_open) and not has_box_names(table.columns)
-    if settings.label_columns or not (needs.mask or needs.polygons or takes_boxes):
+    takes_boxes = (Content.OBJECTS in needs.required or is_open) and not has_box_names(table.columns)
+    if settings.label_columns or not ({*OUTLINES, Content.MASK} & needs.contents or takes_boxes):
         return None
     others = {image, label, *table.embedded}
     names = [settings.mask_column] if settings.mask_column else [one for one in table.columns if one not in others]
@@ -47,7 +48,7 @@ def find_masks(
         are_paths = [name for name, role in roles.items() if role in (Role.IMAGE, Role.MASK)]
         named = [name for name in are_paths if settings.mask_column or is_mask_name(name)]
         key = settings.key_column or image
-        found = [name for name in named if needs.polygons or _are_each(table, key, cells[name])]
+        found = [name for name in named if OUTLINES & needs.contents or _are_each(table, key, cells[name])]
     for name in found:
         _refuse_relative(table, name, cells[name] if roles[name] is Role.RUNS else ())
         if is_open:

@@ -11,6 +11,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     describe_annotations,
@@ -128,17 +129,17 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
     yield from samples
     yield from find_annotations(tree, request)
     followed = _answer(error, tree, request, Suggestion("", {}), _MOST_ANSWERS)
-    if request.needs.mask:
+    if Content.MASK in request.needs.contents:
         says_masks = bool(request.spec.mask_settings)
         yield from (one for one in followed if says_masks or "segmentation" in one.settings.values())
         return
     if request.by_folders and not error.has_lists:
         yield from itertools.islice(find_rows(tree, request), _MOST_TABLES)
     yield from followed
-    if request.needs.label and samples:
+    if Content.LABEL in request.needs.contents and samples:
         # As images of a plain archive, they would lose their fields without a note.
         yield from (Suggestion(f"{one.meaning}, without labels", {**one.settings, **_UNLABELLED}) for one in samples)
-    elif request.needs.label:
+    elif Content.LABEL in request.needs.contents:
         for one in _follow(*_apply(tree, request, _UNLABELLED), Suggestion("", _UNLABELLED), _MOST_ANSWERS):
             if "images" in one.settings:  # They have no labels anyway.
                 continue
@@ -203,7 +204,8 @@ def _apply(tree: FolderTree, request: Request, settings: Mapping[str, Any]) -> t
     if "label_pattern" in settings:
         spec = change_settings(spec, label_pattern=settings["label_pattern"])
     if "layout" in settings:
-        needs = dataclasses.replace(needs, label=False, mask=settings["layout"] == "segmentation")
+        masks = {Content.MASK} if settings["layout"] == "segmentation" else set()
+        needs = dataclasses.replace(needs, contents=needs.contents - {Content.LABEL, Content.MASK} | masks)
         tree = without_masks(tree, settings, root)
     if "exclude" in settings:
         spec = change_settings(spec, exclude=tuple(settings["exclude"]))
@@ -229,7 +231,7 @@ def _drop_globs(one: Suggestion, tree: FolderTree, request: Request) -> Suggesti
 def _has_samples(tree: FolderTree, request: Request, found: Interpretation) -> bool:
     """Whether there are images; if labels are needed, also whether all have one, with several classes and no splits."""
     folders = [(path, folder) for path, folder in tree.walk() if folder.images]
-    if not request.needs.label:
+    if Content.LABEL not in request.needs.contents:
         return bool(folders)
     pattern = request.spec.label_pattern
     if pattern is None:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.examples.contents import CLASSES, Content
+from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import change_settings, settings_of
@@ -24,12 +26,8 @@ _MOST = 1000
 # Number of rows to read of a table, and of values to look at.
 FIRST_ROWS = 200
 _SPREAD = 5
-_NEEDS: Mapping[str, Mapping[str, Any]] = {
-    "image": {"label": False, "objects": False},
-    "detection": {"label": False, "objects": True},
-    "detection_masks": {"label": False, "objects": True, "polygons": True},
-    "segmentation": {"label": False, "objects": False, "mask": True},
-}
+# Layouts of suggestions that need no labels.
+_UNLABELLED = ("image", "detection", "detection_masks", "segmentation")
 _Value = TypeVar("_Value")
 
 
@@ -55,7 +53,9 @@ def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0,
     read = {one.name: one.read for one in settings_of(SourceSpec)}
     said = {name: read[name](value) for name, value in settings.items() if name in read}
     spec = change_settings(request.spec, **{"source": "auto", **said})
-    needs = dataclasses.replace(request.needs, **_NEEDS.get(settings.get("layout", ""), {}))
+    layout, needs = settings.get("layout"), request.needs
+    if layout in _UNLABELLED:
+        needs = dataclasses.replace(needs, contents=needs.contents - CLASSES | parse_layout(layout).required)
     refs: list[SampleRef] = []
     with suppress_refusals():
         source = open_input(spec, needs).read(needs)
@@ -63,9 +63,10 @@ def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0,
             return True
         wanted = (ref for ref in one_by_one(source.samples()) if spec.selection.skips_path(ref.key) is None)
         refs = list(itertools.islice(wanted, _MOST))
-    if settings.get("layout") == "detection" and not any(ref.objects and ref.objects.labels for ref in refs):
+    if layout == "detection" and not any(ref.objects and ref.objects.labels for ref in refs):
         return False
-    good = [ref for ref in refs if ref.failure is None and (ref.label is not None or not needs.label)]
+    wants_label = Content.LABEL in needs.contents
+    good = [ref for ref in refs if ref.failure is None and not (wants_label and ref.label is None)]
     return bool(good) and len(good) >= share * min(max(images, len(refs)), _MOST)
 
 

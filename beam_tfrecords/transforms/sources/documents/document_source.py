@@ -13,7 +13,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import DRAWN, Content, contents_in
+from beam_tfrecords.examples.contents import OUTLINES, Content, contents_in
 from beam_tfrecords.storage.reading import unchanged
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.class_list import list_classes
@@ -186,7 +186,7 @@ class DocumentSource(Source):
             Content.IMAGE: True,
             Content.LABEL: mapping.label or mapping.objects,
             Content.OBJECTS: mapping.objects,
-            **dict.fromkeys(DRAWN, any(kind.polygon or kind.angle for kind in mapping.objects)),
+            **dict.fromkeys(OUTLINES, any(kind.polygon or kind.angle for kind in mapping.objects)),
             Content.KEYPOINTS: any(kind.points for kind in mapping.objects),
             Content.COLUMNS: mapping.values,
         }
@@ -210,7 +210,7 @@ class DocumentSource(Source):
           RequestError: a document of several samples is damaged, or the mapping does not fit.
         """
         self.notes, self.unmatched = [*self._said], []
-        self._reader = ObjectReader(self.mapping, self._needs)
+        self._reader = ObjectReader(self.mapping, self._needs.contents)
         self._fields = DocumentFields(self.mapping)
         self._finders = {
             roots: ImageFinder(self._list_images(roots)) for roots in {one.roots for one in self.documents}
@@ -235,14 +235,14 @@ class DocumentSource(Source):
             self.skipped.see_field(shown, field, count)
         self._describe(uses=self._fields.uses)
         self._add_notes()
-        if self._needs.polygons and reader.without and Content.POLYGONS in self.description.provides:
+        if OUTLINES & self._needs.contents and reader.without and Content.POLYGONS in self.description.provides:
             if reader.without == reader.read_count:
                 raise RequestError(
                     f"{quote_input(self.documents[0].file.path)}: none of its {reader.without:,} objects has a "
                     "polygon; use `layout=detection`",
                     code="no_polygons",
                 )
-            self.notes.append(describe_bare(reader.without, reader.read_count, self._needs))
+            self.notes.append(describe_bare(reader.without, reader.read_count, self._needs.contents))
 
     def _samples(self) -> Iterator[SampleRef]:
         are_remote = any(storage.has_scheme(one.file.path) for one in self.documents)
@@ -305,9 +305,9 @@ class DocumentSource(Source):
         split = split or document.named
         names = self._find_names(node)
         objects = self._reader.read(node, names) if mapping.objects else Objects()
-        needs = needs if mapping.objects else dataclasses.replace(needs, objects=False)
-        ref = reference(key, entry.path, objects, needs, split=split, found=entry)
-        if mapping.label and needs.label:
+        contents = needs.contents if mapping.objects else needs.contents - {Content.OBJECTS}
+        ref = reference(key, entry.path, objects, contents, split=split, found=entry)
+        if mapping.label and Content.LABEL in needs.contents:
             labels = name_classes(mapping.label.find(node), names, "label")
             ref = dataclasses.replace(ref, label=labels if len(labels) > 1 else next(iter(labels), None))
         columns = {
@@ -322,7 +322,7 @@ class DocumentSource(Source):
         try:
             if not self.mapping.objects:
                 return label is not None and bool(as_list(label.find(node)))
-            return bool(ObjectReader(self.mapping, self._needs).read(node, self._find_names(node)).labels)
+            return bool(ObjectReader(self.mapping, self._needs.contents).read(node, self._find_names(node)).labels)
         except SampleError:
             return False
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.examples.contents import OUTLINES, Content
 from beam_tfrecords.transforms.labels import whole_number
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_polygons, turn_box
 from beam_tfrecords.transforms.sources.documents.mapping import DocumentMapping, Expression, ObjectMapping, Unit
-from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.box_cells import to_corners
 from beam_tfrecords.transforms.sources.tables.cells import read_label
@@ -44,7 +44,7 @@ class ObjectReader:
 
     Args:
       mapping: where things are.
-      needs: requested contents.
+      contents: contents that the samples get.
 
     Attributes:
       ignored: number of objects that the mapping ignores.
@@ -56,10 +56,10 @@ class ObjectReader:
       found_any: whether a sample has a list of objects, even an empty one.
     """
 
-    def __init__(self, mapping: DocumentMapping, needs: Needs) -> None:
+    def __init__(self, mapping: DocumentMapping, contents: frozenset[Content]) -> None:
         self._kinds = mapping.objects
         self._size = mapping.size
-        self._needs = needs
+        self._has_outlines, self._has_keypoints = bool(OUTLINES & contents), Content.KEYPOINTS in contents
         lists = [(kind.objects, _without_conditions(kind.objects)) for kind in self._kinds]
         self._lists = {repr(every.tree): every for some, every in lists if every.tree != some.tree}
         self._keypoints = 0
@@ -107,8 +107,8 @@ class ObjectReader:
             },
             size=None if is_normalized else size,
             is_normalized=is_normalized,
-            polygons=tuple(_pack(shape.polygons) for shape in shapes.values()) if self._needs.polygons else (),
-            keypoints=self._pad([shape.points for shape in shapes.values()]) if self._needs.keypoints else (),
+            polygons=tuple(_pack(shape.polygons) for shape in shapes.values()) if self._has_outlines else (),
+            keypoints=self._pad([shape.points for shape in shapes.values()]) if self._has_keypoints else (),
         )
 
     def _count_other(self, node: Any, found: Sequence[tuple[ObjectMapping, Any]]) -> None:

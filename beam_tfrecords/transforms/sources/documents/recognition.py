@@ -13,6 +13,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import SampleError, Suggestion
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, as_list
 from beam_tfrecords.transforms.sources.documents.mapping import (
@@ -26,7 +27,6 @@ from beam_tfrecords.transforms.sources.documents.mapping import (
 from beam_tfrecords.transforms.sources.documents.trees import LINES, ROWS, read_samples
 from beam_tfrecords.transforms.sources.inputs import find_entries, name_inputs
 from beam_tfrecords.transforms.sources.names import has_extension, is_image_name
-from beam_tfrecords.transforms.sources.needs import Needs
 
 EXTENSIONS = (".json", ".xml", *LINES, *ROWS)
 # Extensions of rows that any program writes.
@@ -173,7 +173,7 @@ def _find_layout(mapping: DocumentMapping, nodes: Sequence[Any]) -> str | None:
 
 def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
     names = mapping.class_names if isinstance(mapping.class_names, Mapping) else {}
-    reader = ObjectReader(mapping, Needs(polygons=True, keypoints=True)) if mapping.objects else None
+    reader = ObjectReader(mapping, frozenset({Content.OBJECT_MASKS, Content.KEYPOINTS})) if mapping.objects else None
     last = mapping.columns[-1] if mapping.columns and not _uses(mapping, mapping.columns[-1]) else ""
     found, are_splits = 0, True
     for node in nodes:

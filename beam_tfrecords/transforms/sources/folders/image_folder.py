@@ -66,7 +66,7 @@ class ImageFolder(InferredSource):
         super().__init__()
         self._roots = roots
         self._masks, has_objects = choose_masks(roots, spec.paths, needs)
-        self._has_masks = needs.mask or has_objects
+        self._has_masks = Content.MASK in needs.contents or has_objects
         self._take_request(inputs, spec, needs, [root.key_prefix for root in roots])
         of_masks = {Content.OBJECTS, Content.OBJECT_MASKS} if has_objects else {Content.MASK}
         self._describe(provides=self.description.provides | (of_masks if self._has_masks else frozenset()))
@@ -227,7 +227,7 @@ class ReadImages:
 
         for entry in files:
             relative = entry.path[start:]
-            kind = skipped_kind(relative, arrays=self.needs.array)
+            kind = skipped_kind(relative, arrays=Content.ARRAY in self.needs.contents)
             if kind == FOLDER_MARKER and entry.size < 0:
                 kind = "link to a listed folder"
             folder = relative[: relative.rfind("/") + 1]

@@ -13,6 +13,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.contents import OUTLINES, Content
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_pixels
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, object_mask
@@ -132,11 +133,11 @@ def choose_masks(
     Raises:
       RequestError: as `find_mask_files`.
     """
-    whole: dict[str, tuple[Any, ...]] = find_mask_files(roots, settings) if needs.mask else {}
-    if settings.class_masks or not (needs.mask or needs.polygons):
+    whole: dict[str, tuple[Any, ...]] = find_mask_files(roots, settings) if Content.MASK in needs.contents else {}
+    if settings.class_masks or not ({*OUTLINES, Content.MASK} & needs.contents):
         return whole, False
     each: dict[str, tuple[Any, ...]] = find_mask_files(roots, settings, ObjectMaskFiles)
-    is_each = needs.polygons and bool(each)
+    is_each = bool(OUTLINES & needs.contents) and bool(each)
     for root in roots if each and not is_each else ():
         (masks,), (own,) = each[root.key_prefix], whole[root.key_prefix]
         files = storage.list_files(root.listing, special=True, literal=root.is_folder)

@@ -99,7 +99,7 @@ class PairedImages(Source):
         files: _Files = {}
         for entry in storage.list_files(root.listing, literal=root.is_folder):
             below = entry.path[root.start :]
-            if kind := unpaired_kind(below, arrays=self._needs.array):
+            if kind := unpaired_kind(below, arrays=Content.ARRAY in self._needs.contents):
                 self.skipped.add(kind, printable(f"{name}/{below}"))
             else:
                 files.setdefault(posixpath.splitext(below)[0], []).append(entry)
@@ -126,7 +126,7 @@ class PairedImages(Source):
             {name: File(found[0].path, found[0].version) for name, found in files.items() if found},
             max(first.size, 0),
             join_fingerprints(fingerprints),
-            path_label(key, self._pattern) if self._pattern and self._needs.label else None,
+            path_label(key, self._pattern) if self._pattern and Content.LABEL in self._needs.contents else None,
             columns=path_columns(key, self._pattern, self._taken),
             failure=failure,
             group=path_group(key, self._pattern),

@@ -15,7 +15,7 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.examples.contents import DRAWN, Content, contents_in
+from beam_tfrecords.examples.contents import OUTLINES, Content, contents_in
 from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
@@ -165,7 +165,7 @@ class PythonSource(_SampleSource):
                 code="unknown_column",
             )
         lists = [sample.label for sample in first if isinstance(sample.label, list | tuple)]
-        if needs.label and are_vectors(lists):
+        if Content.LABEL in needs.contents and are_vectors(lists):
             raise RequestError(
                 f"{quote_input(function.name)}: the labels of its first samples are lists of numbers, which are no "
                 "classes; put numbers into `columns`, and name the column in the layout",
@@ -199,14 +199,12 @@ class CollectionSource(_SampleSource):
         super().__init__(reader, needs)
         self._identity = identity
         found = {
-            Content.IMAGE: needs.image,
             Content.LABEL: True,
             Content.COLUMNS: True,
             Content.CAPTIONS: CAPTIONS in (needs.columns or ()),
-            Content.MASK: needs.mask,
-            Content.OBJECTS: needs.names_objects,
-            **dict.fromkeys(DRAWN, needs.polygons),
-            Content.KEYPOINTS: needs.keypoints,
+            Content.OBJECTS: Content.OBJECTS in needs.required,
+            **dict.fromkeys(OUTLINES, OUTLINES & needs.contents),
+            **dict.fromkeys(needs.contents & {Content.IMAGE, Content.MASK, Content.KEYPOINTS}, True),
         }
         images = dict.fromkeys(needs.images, False) or self.description.images
         self._describe(provides=contents_in(found), images=images)

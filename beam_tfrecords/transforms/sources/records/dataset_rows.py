@@ -15,6 +15,7 @@ from beam_tfrecords.dataset.index import CONVERSION_COLUMNS, fits_packed_hash
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.examples.class_values import ClassValue
+from beam_tfrecords.examples.contents import OUTLINES, Content
 from beam_tfrecords.examples.layouts import (
     BOX_SIDES,
     BOXES,
@@ -73,8 +74,8 @@ class ReadDataset:
       layout: layout of the examples.
       columns: columns that the layout of the request needs.
       group: column whose equal values keep samples in one split, or None.
-      needs_polygons: whether the masks or polygons of objects are needed.
-      needs_corners: whether these are polygons; otherwise stored masks are better, because some have no polygon.
+      contents: contents that the samples get. Stored masks are better than polygons unless these are wanted, because
+        some objects have no polygon.
       joins: tables whose columns are joined to the records.
     """
 
@@ -82,8 +83,7 @@ class ReadDataset:
     layout: Layout
     columns: Sequence[str]
     group: str | None = None
-    needs_polygons: bool = False
-    needs_corners: bool = False
+    contents: frozenset[Content] = frozenset()
     joins: Sequence[JoinedTable] = ()
 
     def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
@@ -162,9 +162,12 @@ class ReadDataset:
             several = {feature.column for feature in self.layout.features if feature.several or feature.length}
             cells = {name: values.get(f"column.{name}", []) for name in self.columns if name not in found}
             group = read_cell(("", values.get(f"column.{self.group}", []))) if self.group else None
+            has_objects = Content.OBJECTS in self.layout.required
+            has_image = Content.IMAGE in self.layout.required
+            image = self._locate(stored, container, record, row, staging) if has_image else None
             return SampleRef(
                 container.key_prefix + row["key"],
-                one_image(self._locate(stored, container, record, row, staging) if self.layout.needs_image else None),
+                one_image(image),
                 len(record.data),
                 # Includes the CRC of the record, so it changes with any part of the record.
                 row["sample_hash"],
@@ -172,7 +175,7 @@ class ReadDataset:
                 stored.split,
                 {**{name: cell if name in several else read_cell(("", cell)) for name, cell in cells.items()}, **found},
                 group=None if group is None else str(group),
-                objects=self._read_objects(values, row, stored.class_names) if self.layout.needs_objects else None,
+                objects=self._read_objects(values, row, stored.class_names) if has_objects else None,
             )
         except SampleError as error:
             return _rejected(stored, container, row, error)
@@ -222,13 +225,13 @@ class ReadDataset:
             {name: tuple(column) for name, column in found.items()},
             image_id="".join(map(_as_text, values.get("source_id", []))),
             is_normalized=True,
-            polygons=self._read_polygons(values, len(labels)) if self.needs_polygons else (),
-            keypoints=_pack_keypoints(values, len(labels)) if self.layout.needs_keypoints else (),
+            polygons=self._read_polygons(values, len(labels)) if OUTLINES & self.contents else (),
+            keypoints=_pack_keypoints(values, len(labels)) if Content.KEYPOINTS in self.layout.required else (),
         )
 
     def _read_polygons(self, values: Mapping[str, list[Any]], count: int) -> tuple[bytes, ...]:
         """Packs the polygons of objects as shares of the image, or their masks."""
-        if OBJECT_MASKS in values and not self.needs_corners:
+        if OBJECT_MASKS in values and Content.POLYGONS not in self.contents:
             return tuple(map(_run_lengths_of, values[OBJECT_MASKS]))
         sides, points = iter(values[POLYGON]), values[POLYGON_POINTS]
         if len(points) != count or 2 * sum(points) != len(values[POLYGON]):

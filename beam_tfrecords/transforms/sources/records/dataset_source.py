@@ -15,7 +15,7 @@ from beam_tfrecords.dataset.label_files import label_files, label_map, parse_lab
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import DRAWN, Content
+from beam_tfrecords.examples.contents import OUTLINES, Content
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
 from beam_tfrecords.nearest import list_known
 from beam_tfrecords.reading.index_files import read_index
@@ -89,7 +89,7 @@ class DatasetSource(ContainerSource):
         self._describe(
             # Masks can be drawn from stored polygons.
             provides=layout.required
-            | {*([Content.COLUMNS] if columns else []), *(DRAWN if layout.needs_polygons else [])},
+            | {*([Content.COLUMNS] if columns else []), *(OUTLINES if Content.POLYGONS in layout.required else [])},
             images=images,
             columns=columns,
             column_types=column_types,
@@ -116,7 +116,7 @@ class DatasetSource(ContainerSource):
             )
             for path, (place, shard) in shards.items()
         }
-        self.read_container = ReadDataset(stored, layout, wanted, group_column, needs.polygons, needs.corners, joins)
+        self.read_container = ReadDataset(stored, layout, wanted, group_column, needs.contents, joins)
 
 
 def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
@@ -99,8 +100,8 @@ def choose_features(start: FirstRows, features: Features, settings: TableSetting
       RequestError: there is no image or mask, there are several images, or it is unclear how they are stored.
     """
     form = settings.pixels
-    use = PixelUse.ARRAY if needs.array else PixelUse.IMAGE
-    mask = choose_mask(start.columns, start, settings.mask_column) if needs.mask else None
+    use = PixelUse.ARRAY if Content.ARRAY in needs.contents else PixelUse.IMAGE
+    mask = choose_mask(start.columns, start, settings.mask_column) if Content.MASK in needs.contents else None
     image = _choose_image(start, features, settings, mask, use)
     found = {image: _find_reader(image, start, form, features, use)}
     if form is not None and not found[image]:

@@ -90,7 +90,8 @@ class TfrecordSource(RowSource):
         super().__init__(files, inputs)
         features, names, _ = described[storage.dirname(files[0].entry.path)]
         texts = with_texts(start)
-        images = choose_images(start, texts, features, settings, needs) if needs.image else ImageChoice()
+        has_image = Content.IMAGE in needs.contents
+        images = choose_images(start, texts, features, settings, needs) if has_image else ImageChoice()
         columns = tuple(name for name in start.columns if name not in images.features)
         types = {name: kind for name, kind in (start.column_types or {}).items() if name in columns}
         # If the records hold the images, a file name beside them does not name a further image.

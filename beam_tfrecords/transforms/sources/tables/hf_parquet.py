@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from beam_tfrecords import storage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.reading import is_damage
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK
@@ -172,7 +173,9 @@ def _choose_images(table: ParquetTable, schema: pa.Schema, settings: TableSettin
     """Returns the name of each image, and of the mask -> its column."""
     kinds = {field.name: field.type for field in schema}
     found = [[name for name, kind in kinds.items() if is_one(kind)] for is_one in (_is_image, is_binary)]
-    mask = choose_mask(next(filter(None, found), ()), table, settings.mask_column) if needs.mask else None
+    mask = None
+    if Content.MASK in needs.contents:
+        mask = choose_mask(next(filter(None, found), ()), table, settings.mask_column)
     others = [[name for name in names if name != mask] for names in found]
     images = name_images(next(filter(None, others), ()), table, settings, needs.images)
     if not images or images.get(IMAGE) == "":

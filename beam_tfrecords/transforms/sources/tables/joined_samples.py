@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.examples.contents import CLASSES, Content, contents_in
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import change_settings, setting_values
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
@@ -91,9 +92,10 @@ class JoinedSamples:
         )
 
     @property
-    def has_label(self) -> bool:
-        """Whether the request names a joined column of labels."""
-        return bool(self.joined.label_column or self.joined.label_columns)
+    def contents(self) -> frozenset[Content]:
+        """Contents that joined columns of the request provide."""
+        labels = self.joined.label_column or self.joined.label_columns
+        return contents_in({Content.LABEL: labels, Content.OBJECTS: self.joined.boxes.box_columns})
 
     def needs_of_source(self, needs: Needs) -> Needs:
         """Returns what the source itself has to provide."""
@@ -101,8 +103,7 @@ class JoinedSamples:
         has_words = self.joined.split_column and needs.splits.folders
         return dataclasses.replace(
             needs,
-            label=needs.label and not self.has_label,
-            objects=needs.objects and not self.joined.boxes.box_columns,
+            contents=needs.contents - self.contents,
             columns=None if needs.columns is None else needs.columns - self.types.keys(),
             splits=Splits() if has_words else needs.splits,
         )
@@ -116,15 +117,13 @@ class JoinedSamples:
         columns = needs.columns
         own = dataclasses.replace(
             needs,
-            image=False,
-            label=needs.label and self.has_label,
-            objects=needs.objects and bool(self.joined.boxes.box_columns),
-            mask=False,
+            contents=needs.contents - ({Content.IMAGE, Content.MASK, *CLASSES} - self.contents),
             images={},
             columns=None if columns is None else columns & self.types.keys(),
         )
         found, notes = choose_columns(self.table, self.joined, own)
-        found = dataclasses.replace(found, image=None, images={}, label=found.label if self.has_label else None)
+        label = found.label if Content.LABEL in self.contents else None
+        found = dataclasses.replace(found, image=None, images={}, label=label)
         cells = row_reader(self.table, found, self.joined, own)
         try:
             source = make(self.needs_of_source(needs))
@@ -149,7 +148,7 @@ class JoinedSamples:
             provides=seen.provides | cells.provides,
             split_column=found.split.name if found.split else seen.split_column,
         )
-        if self.has_label:
+        if Content.LABEL in self.contents:
             source.description = dataclasses.replace(
                 source.description,
                 label_column=found.label,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.examples.contents import OUTLINES, Content
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit, Objects, check_count
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.annotations.annotated import pack_keypoints
@@ -114,14 +115,15 @@ def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str
     Raises:
       RequestError: the boxes may have several formats.
     """
+    contents = needs.contents
     usual = [*find_usual(table.columns, _NAMES)]
     boxes = [*find_usual(table.columns, _BOX)]
     columns = [name for name in (*usual, *boxes) if name not in table.embedded]
-    if not columns or not (needs.objects or needs.mask) or settings.label_columns:
+    if not columns or not ({Content.OBJECTS, Content.MASK} & contents) or settings.label_columns:
         return None
     cells = first_cells(table, columns, rows=_ROWS)
     held = next((name for name in columns if hold_objects(cells[name])), None)
-    if held is None and needs.names_objects and COLUMN in columns and not any(cells[COLUMN]):
+    if held is None and Content.OBJECTS in needs.required and COLUMN in columns and not any(cells[COLUMN]):
         # The first images have no objects.
         held = COLUMN
     if held is not None:
@@ -129,25 +131,26 @@ def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str
         outlines = [outline for one in fields for outline in _find(one, _POLYGONS) or ()]
         # Run lengths have no corners.
         is_open = not any(fields)
-        has_polygons = (needs.polygons or needs.mask) and (
-            is_open or any(isinstance(one, list) or not needs.corners for one in outlines if one)
+        has_polygons = bool({*OUTLINES, Content.MASK} & contents) and (
+            is_open or any(isinstance(one, list) or Content.POLYGONS not in contents for one in outlines if one)
         )
-        has_keypoints = needs.keypoints and (is_open or any(_find(one, _KEYPOINTS) for one in fields))
+        has_points = is_open or any(_find(one, _KEYPOINTS) for one in fields)
         # A layout may have both.
-        wants_both = needs.names_objects and needs.label and not settings.label_columns
-        if not (wants_both or wants_objects(settings, needs, label)) or not (needs.objects or has_polygons):
+        wants_both = Content.OBJECTS in needs.required and Content.LABEL in contents and not settings.label_columns
+        has_any = Content.OBJECTS in contents or has_polygons
+        if not (wants_both or wants_objects(settings, needs, label)) or not has_any:
             return None
         form = next((BoxFormat.SIZE for one in fields if _SIZES[0] in one or _CORNERS[0] in one), BoxFormat.AUTO)
         found = [_find(one, _BOX) for one in fields]
         objects = ObjectColumns(
             held,
             has_polygons=has_polygons,
-            has_keypoints=has_keypoints,
+            has_keypoints=has_points and Content.KEYPOINTS in contents,
             image_id=_IMAGE_ID if _IMAGE_ID in table.columns else None,
             only=needs.only_class,
         )
         return _with_format(objects, found, table, settings, form)
-    for name in boxes if needs.objects else ():
+    for name in boxes if Content.OBJECTS in contents else ():
         classes = [*find_usual(table.columns, CLASS_FIELDS)] if _are_boxes(cells[name]) else []
         for labels in classes:
             if _are_parallel(cells[name], first_cells(table, [labels], rows=_ROWS)[labels]):
@@ -247,9 +250,9 @@ def _elements(cell: Any) -> Sequence[Any]:
 
 def wants_objects(settings: TableSettings, needs: Needs, label: str | None) -> bool:
     """Whether to read the objects of an input that contains objects and possibly labels."""
-    if settings.label_column or settings.label_columns or not (needs.objects or needs.mask):
+    if settings.label_column or settings.label_columns or not ({Content.OBJECTS, Content.MASK} & needs.contents):
         return False
-    return label is None or not (needs.columns is None or needs.label)
+    return label is None or not (needs.columns is None or Content.LABEL in needs.contents)
 
 
 def hold_objects(cells: Iterable[Any]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
@@ -172,7 +173,7 @@ class PixelTableSource(RowSource):
 
 def recognises(container: Container, table: TableSettings, text: TextSettings, needs: Needs) -> bool:
     """Whether a table contains pixels, and the request needs images and does not name image files."""
-    if not needs.image or table.image_column is not None or table.image_path is not None:
+    if Content.IMAGE not in needs.contents or table.image_column is not None or table.image_path is not None:
         return False
     try:
         opened = open_table(container.uri, text)

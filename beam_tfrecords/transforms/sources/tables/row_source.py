@@ -65,8 +65,9 @@ class RowSource(ContainerSource):
         named = change_settings(settings, label_column=label, split_column=split)
         named = named if names_files else change_settings(named, image_column=None)
         # Each row is a sample, so there are no further rows with its boxes; only a layout of objects asks for its box.
-        has_box = needs.names_objects
-        plain = dataclasses.replace(needs, image=names_files, label=False, mask=False, objects=has_box)
+        wanted = (needs.required & {Content.OBJECTS}) | ({Content.IMAGE} if names_files else frozenset())
+        others = needs.contents - {Content.IMAGE, Content.LABEL, Content.MASK, Content.OBJECTS}
+        plain = dataclasses.replace(needs, contents=others | wanted)
         plain = plain if names_files else dataclasses.replace(plain, images={})
         columns, notes = choose_columns(table, named, plain, has_classes=has_several)
         objects = find_objects(table, settings, needs, label or find_label(table))

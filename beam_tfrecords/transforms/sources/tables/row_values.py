@@ -379,7 +379,7 @@ def _find_texts(table: Table, cells: RowReader, needs: Needs) -> str | None:
     """Returns the column whose texts name the classes of labels that are numbers, based on the first rows."""
     label = cells.columns.label or ""
     wanted = {f"{plain_name(label)}{word}" for word in _TEXT_WORDS} | _TEXT_COLUMNS
-    for name in table.columns if needs.label else ():
+    for name in table.columns if Content.LABEL in needs.contents else ():
         # `image/class/text` is beside `image/class/label`.
         folder, _, last = name.rpartition("/")
         is_beside = bool(folder) and folder == label.rpartition("/")[0] and plain_name(last) in _TEXT_WORDS

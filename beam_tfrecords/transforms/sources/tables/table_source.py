@@ -81,9 +81,9 @@ class TableSource(Source):
         named = (settings.label_column,) if settings.label_column else settings.label_columns
         for (file, table), roots, mask_roots in zip(tables, *paired, strict=True):
             own, wanted = said, needs
-            if needs.label and len(tables) > 1 and not has_labels(table, named):
+            if Content.LABEL in needs.contents and len(tables) > 1 and not has_labels(table, named):
                 own = change_settings(said, label_column=None, label_columns=())
-                wanted = dataclasses.replace(needs, label=False)
+                wanted = dataclasses.replace(needs, contents=needs.contents - {Content.LABEL})
             columns, notes = choose_columns(table, own, wanted)
             cells = row_reader(table, columns, own, wanted)
             self.notes += [*notes, *cells.notes]
@@ -213,7 +213,7 @@ def _check_labels(
     without = next(
         (table for file, table in tables if not has_labels(table, named) and file.split in (None, *splits)), None
     )
-    if needs.label and labelled and without is not None:
+    if Content.LABEL in needs.contents and labelled and without is not None:
         paths = [f"{file.split}={table.path}" if inputs.splits else table.path for file, table in labelled]
         raise RequestError(
             f"{quote_input(without.path)} has no labels, as {labelled[0][1].path} has; {available(without)}",
