@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import make_settings, settings_of
+from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tally import Tally, Unmatched
 from beam_tfrecords.transforms.splits import Splits
 
 FRACTIONS = Splits(fractions={"train": 0.9, "test": 0.1})
@@ -34,13 +39,47 @@ def make_request(*inputs: Any, **fields: Any) -> tuple[SourceSpec, Needs]:
     return make_settings(SourceSpec, {"input": tuple(map(str, inputs)), **fields}), Needs(frozenset(contents), **others)
 
 
-def open_source(*inputs: Any, **fields: Any) -> Source:
+class OpenedSource:
+    """An opened source, and the tally of its last listing."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.skipped = Tally()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.source, name)
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes of the source and of its listing."""
+        return [*self.source.notes, *self.skipped.notes]
+
+    @property
+    def unmatched(self) -> list[Unmatched]:
+        """Annotations without an image."""
+        return self.skipped.unmatched
+
+    def samples(self) -> Iterator[SampleRef | RefColumns]:
+        """Lists the samples with a new tally."""
+        self.skipped = Tally()
+        return self.source.samples(self.skipped)
+
+    def partitions(self) -> Sequence[Container]:
+        """Returns the partitions for workers."""
+        return self.source.partitions()
+
+    def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
+        """Interprets the folders of the listed samples."""
+        return self.source.infer(folders, self.skipped)
+
+
+def open_source(*inputs: Any, **fields: Any) -> OpenedSource:
     """Opens the source of a request; see `make_request`."""
     spec, needs = make_request(*inputs, **fields)
-    return open_input(spec, needs).read(needs)
+    return OpenedSource(open_input(spec, needs).read(needs))
 
 
-def suggest_columns(source: Source, *, needs_label: bool) -> Sequence[Suggestion]:
+def suggest_columns(source: OpenedSource, *, needs_label: bool) -> Sequence[Suggestion]:
     """Returns what a refusal of a table without images suggests."""
     table = source.description.table
     return column_suggestions(table, image=None, needs_image=True, needs_label=needs_label) if table else ()

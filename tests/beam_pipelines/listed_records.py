@@ -71,10 +71,10 @@ def list_samples(argv: list[str], folder: Path) -> Listed:
         spec, source = open_spec_source(spec)
         folder.mkdir(exist_ok=True)
         listed = list_input(spec, source, str(folder), max_file_size=-1)
-        classes = check_listing(spec, source, listed.listing, listed.skipped)
+        classes = check_listing(spec, source, listed.listing, listed.tally)
     refs = [*read_refs(listed.listing)]
     assert not any(ref.failure for ref in refs), refs
-    return Listed(spec, source.notes, classes, refs)
+    return Listed(spec, listed.tally.notes, classes, refs)
 
 
 def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:

@@ -24,14 +24,14 @@ from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.skipped import Skipped
+from beam_tfrecords.transforms.sources.tally import Tally
 
 READ = ReadArchive("tar", ReadImages({}, None, Needs()))
 
 
-def list_archive(container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
+def list_archive(container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
     """The samples, as a build lists them."""
-    return one_by_one(until_damage(READ(container, staging, skipped), container, skipped))
+    return one_by_one(until_damage(READ(container, staging, tally), container, tally))
 
 
 BOMB = (
@@ -48,7 +48,7 @@ def read(tmp_path, monkeypatch) -> Callable[..., tuple[dict[str, bytes], tuple[s
     def run(path: Path, *, most_bytes: int = 10**9) -> tuple[dict[str, bytes], tuple[str, str] | None, int]:
         container = Container(str(path), path.stat().st_size, "f", "")
         with StagingFiles(str(tmp_path / "staging"), "a", most_bytes=most_bytes) as staging:
-            samples = list(list_archive(container, staging, Skipped()))
+            samples = list(list_archive(container, staging, Tally()))
         failure = samples.pop().failure if samples and samples[-1].failure else None
         images = {sample.key: bytes_of(sample) for sample in samples if sample.size <= most_bytes}
         return images, failure, sum(file.stat().st_size for file in (tmp_path / "staging").glob("*"))

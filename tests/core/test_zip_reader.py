@@ -26,14 +26,14 @@ from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.skipped import Skipped
+from beam_tfrecords.transforms.sources.tally import Tally
 
 READ = ReadArchive("zip", ReadImages({}, None, Needs()))
 
 
-def list_archive(container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
+def list_archive(container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
     """The samples, as a build lists them."""
-    return one_by_one(until_damage(READ(container, staging, skipped), container, skipped))
+    return one_by_one(until_damage(READ(container, staging, tally), container, tally))
 
 
 METHODS = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]
@@ -67,18 +67,18 @@ def zip_of(*names: str, method: int = zipfile.ZIP_DEFLATED, file: io.RawIOBase |
 
 
 @pytest.fixture
-def read(tmp_path) -> Callable[..., tuple[list[SampleRef], tuple[str, str] | None, Skipped]]:
+def read(tmp_path) -> Callable[..., tuple[list[SampleRef], tuple[str, str] | None, Tally]]:
     """Reads an archive of these bytes: its samples, the failure of the archive if there is one, what is skipped."""
 
     def run(data: bytes):
         path = tmp_path / "a.zip"
         path.write_bytes(data)
-        skipped = Skipped()
+        tally = Tally()
         with StagingFiles(str(tmp_path / "staging"), "a") as staging:
-            samples = list(list_archive(Container.of(storage.stat(str(path)), key_prefix=""), staging, skipped))
+            samples = list(list_archive(Container.of(storage.stat(str(path)), key_prefix=""), staging, tally))
         assert not (tmp_path / "staging").exists()
         failure = samples.pop().failure if samples and samples[-1].key == "a.zip" else None
-        return samples, failure, skipped
+        return samples, failure, tally
 
     return run
 
@@ -146,7 +146,7 @@ def test_members_beyond_4_gb_are_read(tmp_path):
     if path.stat().st_blocks * 512 > 1 << 20:
         pytest.skip("the disk keeps no holes")
     (sample,) = list_archive(
-        Container.of(storage.stat(str(path)), key_prefix=""), StagingFiles(str(tmp_path), "a"), Skipped()
+        Container.of(storage.stat(str(path)), key_prefix=""), StagingFiles(str(tmp_path), "a"), Tally()
     )
     assert storage.Place.unpack(sample.locator.version).offset >= 5 << 30
     assert content(sample) == bytes_of("cat/1.jpg")
@@ -238,10 +238,10 @@ def test_members_that_are_not_images_are_skipped_and_counted(read):
             member = zipfile.ZipInfo(f"cat/{name}.jpg")
             member.external_attr = mode << 16
             written.writestr(member, b"1.jpg")
-    samples, failure, skipped = read(file.getvalue())
+    samples, failure, tally = read(file.getvalue())
     assert failure is None
     assert [sample.key for sample in samples] == ["cat/1.jpg", "cat/photo", "cat/file.jpg"]
-    assert dict(skipped.counts) == {
+    assert dict(tally.counts) == {
         ".txt": 1, "hidden": 1, "system folder": 1, "not an image": 2, "link": 1, "special": 1
     }  # fmt: skip
 
@@ -282,7 +282,7 @@ def test_a_part_of_a_split_archive_is_refused_with_what_to_do(read):
 
 
 def test_a_missing_archive_is_unreadable(tmp_path):
-    (sample,) = list_archive(Container(str(tmp_path / "a.zip"), 1, "", ""), StagingFiles(str(tmp_path), "a"), Skipped())
+    (sample,) = list_archive(Container(str(tmp_path / "a.zip"), 1, "", ""), StagingFiles(str(tmp_path), "a"), Tally())
     assert sample.failure == ("unreadable", "No such file or directory")
 
 
@@ -363,7 +363,7 @@ def test_many_members_take_the_memory_of_a_few(tmp_path):
             written.writestr(f"cat/{number}.jpg", b"x")
     container = Container.of(storage.stat(str(path)), key_prefix="")
     tracemalloc.start()
-    assert sum(1 for _ in list_archive(container, StagingFiles(str(tmp_path), "a"), Skipped())) == 30_000
+    assert sum(1 for _ in list_archive(container, StagingFiles(str(tmp_path), "a"), Tally())) == 30_000
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1_500_000

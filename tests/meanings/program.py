@@ -114,9 +114,9 @@ def read_input(settings: Mapping[str, Any]) -> Reading:
 def _read(spec: BuildSpec, folder: str) -> Reading:
     spec, source = open_spec_source(spec)
     listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
-    listing, skipped = listed.listing, listed.skipped
+    listing, skipped = listed.listing, listed.tally
     class_names = check_listing(spec, source, listing, skipped)
-    heads = resolve_heads(spec, source, listing, {})
+    heads = resolve_heads(spec, source, listing, listed.tally, {})
     layout = with_class_names(spec.layout or Layout(()), {name: classes.names for name, classes in heads.items()})
     convert = ConvertSample(spec.image, layout, class_names, heads=heads, invalid_boxes=spec.invalid_boxes)
     failures: Counter[str] = Counter()
@@ -135,7 +135,7 @@ def _read(spec: BuildSpec, folder: str) -> Reading:
         *describe_reasons(failures, examples),
         *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in skipped.counts.items()}),
         *map(show_flags, describe_ledger(make_ledger(spec, source, listing, skipped, class_names))),
-        *(f"note: {show_flags(note)}" for note in (*source.notes, *describe_request(spec))),
+        *(f"note: {show_flags(note)}" for note in (*listed.tally.notes, *describe_request(spec))),
     ]
     published = bool(records) and failures.total() <= spec.max_failures * total
     return Reading(records, failures, "\n".join(lines), published, class_names.names, layout.fields)

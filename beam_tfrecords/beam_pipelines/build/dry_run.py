@@ -169,11 +169,11 @@ def _make_plan(spec: BuildSpec) -> Plan:
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
         # No image is read, so none needs a copy.
         listed = list_input(spec, source, folder, max_file_size=-1)
-        listing, skipped = listed.listing, listed.skipped
-        spec = resolve_arrays(spec, source, listing)
+        listing, tally = listed.listing, listed.tally
+        spec = resolve_arrays(spec, source, listing, tally)
         kept, kept_heads = previous_classes(spec, open_previous(spec))
-        class_names = check_listing(spec, source, listing, skipped, kept=kept)
-        heads = resolve_heads(spec, source, listing, kept_heads) if spec.map is None else {}
+        class_names = check_listing(spec, source, listing, tally, kept=kept)
+        heads = resolve_heads(spec, source, listing, tally, kept_heads) if spec.map is None else {}
         # The labels that a user function returns are unknown.
         layout = spec.layout if spec.layout and spec.map is None else Layout(())
         convert = ConvertSample(spec.image, layout, class_names, heads=heads)
@@ -197,8 +197,8 @@ def _make_plan(spec: BuildSpec) -> Plan:
     )
     publishes = failed < listing.total and failed <= spec.max_failures * listing.total
     estimates = _estimate_splits(spec, listing)
-    ledger = make_ledger(spec, source, listing, skipped, class_names)
-    notes = (*source.notes, *describe_request(spec), *describe_moved_classes(spec, class_names.names, heads))
+    ledger = make_ledger(spec, source, listing, tally, class_names)
+    notes = (*tally.notes, *describe_request(spec), *describe_moved_classes(spec, class_names.names, heads))
     lines = [
         *_describe_splits(estimates),
         *describe_classes(classes),
@@ -207,7 +207,7 @@ def _make_plan(spec: BuildSpec) -> Plan:
         *describe_shares({split: count for split, count in listing.samples.items() if split}, request),
         *describe_reasons(failures.counts, failures.examples),
         *([] if publishes else [f"nothing would be published: --max_failures={spec.max_failures:g} allows fewer"]),
-        *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in sorted(skipped.counts.items())}),
+        *describe_skipped({kind: (count, tally.examples[kind]) for kind, count in sorted(tally.counts.items())}),
         *map(show_flags, describe_ledger(ledger)),
         *(f"note: {show_flags(note)}" for note in notes),
         *_describe_refs(refs),
@@ -223,7 +223,7 @@ def _make_plan(spec: BuildSpec) -> Plan:
         class_counts=classes,
         layout=spec.layout.to_json() if spec.layout else {},
         failures=dict(failures.counts),
-        skipped=dict(sorted(skipped.counts.items())),
+        skipped=dict(sorted(tally.counts.items())),
         ledger=ledger,
         notes=notes,
         publishes=publishes,

@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.published_settings import publish_settings, published_paths
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry
-from beam_tfrecords.transforms.sources.skipped import Skipped
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 # Duplicates are dropped after the blocks are written, so a resumed build may change this and keep its blocks.
@@ -26,8 +26,7 @@ def describe_metadata(
     spec: BuildSpec,
     *,
     input_fingerprint: str,
-    skipped: Skipped,
-    notes: Sequence[str],
+    tally: Tally,
     ledger: Sequence[Entry],
     read_with: Mapping[str, str] | None,
 ) -> dict[str, Any]:
@@ -36,18 +35,17 @@ def describe_metadata(
     Args:
       spec: the request, with its layout.
       input_fingerprint: fingerprint of the listing, or of the listed containers.
-      skipped: files that are not samples.
-      notes: warnings about a valid but unusual request, one line each.
+      tally: counts of the listing.
       ledger: fields of the input that are not stored, or under another number.
       read_with: as `ListedInput.read_with`.
     """
     paths = published_paths(spec)
     return {
         "skipped": {
-            kind: {"files": count, "examples": skipped.examples[kind]} for kind, count in sorted(skipped.counts.items())
+            kind: {"files": count, "examples": tally.examples[kind]} for kind, count in sorted(tally.counts.items())
         },
-        "damaged_containers": len(skipped.damaged),
-        "notes": [paths.publish_text(escape(note)) for note in [*notes, *describe_request(spec)]],
+        "damaged_containers": len(tally.damaged),
+        "notes": [paths.publish_text(escape(note)) for note in [*tally.notes, *describe_request(spec)]],
         "ledger": [entry.to_json() for entry in ledger],
         "read_with": read_with,
         **identify_request(spec, input_fingerprint),

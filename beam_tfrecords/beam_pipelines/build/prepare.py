@@ -71,11 +71,11 @@ def prepare_build(
     from beam_tfrecords.transforms.listing.listing import write_chunk_names
     from beam_tfrecords.transforms.publishing.manifest import describe_heads
 
-    listing = listed.listing
-    spec = resolve_arrays(spec, source, listing)
+    listing, tally = listed.listing, listed.tally
+    spec = resolve_arrays(spec, source, listing, tally)
     kept, kept_heads = previous_classes(spec, previous)
-    class_names = check_listing(spec, source, listing, listed.skipped, kept=kept)
-    heads = resolve_heads(spec, source, listing, kept_heads)
+    class_names = check_listing(spec, source, listing, tally, kept=kept)
+    heads = resolve_heads(spec, source, listing, tally, kept_heads)
     for warning in describe_moved_classes(spec, class_names.names, heads):
         show(f"warning: {show_flags(warning)}", file=sys.stderr)
     plan = plan_blocks(spec, source, listing, class_names, heads=heads, previous=previous, is_new=output.is_new)
@@ -84,9 +84,8 @@ def prepare_build(
     metadata = describe_metadata(
         spec,
         input_fingerprint=listed.fingerprint,
-        skipped=listed.skipped,
-        notes=source.notes,
-        ledger=make_ledger(spec, source, listing, listed.skipped, class_names),
+        tally=tally,
+        ledger=make_ledger(spec, source, listing, tally, class_names),
         read_with=listed.read_with,
     )
     named = {"class_names": class_names.names, **describe_heads(plan.convert.layout)}

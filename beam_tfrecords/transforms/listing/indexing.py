@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -27,7 +26,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import PAUSES, describe_fault
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, StagingFiles, until_damage
-from beam_tfrecords.transforms.sources.skipped import Damage, Skipped
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.counts import add_listed
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
@@ -146,7 +145,7 @@ def _check_version(container: Container) -> None:
 def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
     """Lists a container; returns the content of its checkpoint."""
     stem = _stem(container)
-    skipped = Skipped()
+    tally = Tally()
     # A container without a fingerprint, such as one read by a user's function, may have changed.
     is_known = bool(container.fingerprint)
     run_id = "" if plan.trusts_time and is_known else plan.run_id
@@ -156,7 +155,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
         nonlocal run_id, names_others
         try:
             assert plan.read is not None
-            for ref in until_damage(plan.read(container, staging, skipped), container, skipped):
+            for ref in until_damage(plan.read(container, staging, tally), container, tally):
                 names_others = names_others or not (
                     container.partition or _is_within(ref, container.uri, staging_folder)
                 )
@@ -182,23 +181,21 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
         StagingFiles(staging_folder, stem, most_bytes=plan.max_file_size) as staging,
     ):
         listing = write_listing(
-            watched(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
+            watched(), BuildFolder(plan.folder).listing, plan=plan.listing, tally=tally, stem=f"{stem}-"
         )
     listing.read_with = noted.fingerprints if is_known and not names_others else None
     if listing.read_with is None:
         run_id = plan.run_id
     # Every run reads a damaged container again.
-    run_id = plan.run_id if skipped.damaged else run_id
-    return _checkpoint_values(listing, skipped, staging.files, run_id, container.version)
+    run_id = plan.run_id if tally.damaged else run_id
+    return _checkpoint_values(listing, tally, staging.files, run_id, container.version)
 
 
 def _checkpoint_values(
-    listing: Listing, skipped: Skipped, staged: Iterable[str], run_id: str, version: str
+    listing: Listing, tally: Tally, staged: Iterable[str], run_id: str, version: str
 ) -> tuple[object, ...]:
     written = {file: _checksum(file) for file in (*listing.files, *staged)}
-    damaged = [dataclasses.astuple(damage) for damage in skipped.damaged]
-    fields = [(*field, count) for field, count in skipped.fields.items()]
-    return listing.pack(), dict(skipped.counts), skipped.examples, fields, damaged, run_id, version, written
+    return listing.pack(), tally.pack(), run_id, version, written
 
 
 class BundleListing:
@@ -209,7 +206,7 @@ class BundleListing:
       read: as in `ReadPipeline`.
     """
 
-    def __init__(self, plan: IndexPlan, read: Callable[[Any, StagingFiles, Skipped], SampleRef]) -> None:
+    def __init__(self, plan: IndexPlan, read: Callable[[Any, StagingFiles, Tally], SampleRef]) -> None:
         self._plan = plan
         self._read = read
         # Random, because another attempt at the bundle may run at the same time.
@@ -218,7 +215,7 @@ class BundleListing:
         self._pending: list[SampleRef] = []
         self._bytes = 0
         self._listings: list[bytes] = []
-        self._skipped = Skipped()
+        self._tally = Tally()
 
     def add(self, sample: Any) -> None:
         """Lists one sample.
@@ -226,7 +223,7 @@ class BundleListing:
         Raises:
           BuildError: the element is not a sample, or a service fault.
         """
-        ref = self._read(sample, self._staging, self._skipped)
+        ref = self._read(sample, self._staging, self._tally)
         self._pending.append(ref)
         self._bytes += len(ref.pack())
         if len(self._pending) == CHUNK_REFS or self._bytes >= CHUNK_BYTES:
@@ -238,34 +235,28 @@ class BundleListing:
             self._write()
         with self._staging:
             pass
-        counts = dict(self._skipped.counts), self._skipped.examples
-        fields = [(*field, count) for field, count in self._skipped.fields.items()]
-        packed: bytes = msgpack.packb((self._listings, *counts, fields, self._staging.files))
+        packed: bytes = msgpack.packb((self._listings, self._tally.pack(), self._staging.files))
         return packed
 
     def _write(self) -> None:
         folder, stem = BuildFolder(self._plan.folder).listing, f"{self._stem}-{len(self._listings):06d}-"
-        listing = write_listing(self._pending, folder, plan=self._plan.listing, skipped=self._skipped, stem=stem)
+        listing = write_listing(self._pending, folder, plan=self._plan.listing, tally=self._tally, stem=stem)
         self._listings.append(listing.pack())
         self._pending, self._bytes = [], 0
 
 
 def join_bundles(bundles: Iterable[bytes], *, container: Container, plan: IndexPlan) -> str:
     """Writes the checkpoint of a container that a pipeline has listed in bundles; returns the checkpoint file."""
-    listing, skipped, staged = Listing(read_with=None), Skipped(), list[str]()
-    for listings, counts, examples, fields, files in map(msgpack.unpackb, bundles):
+    listing, tally, staged = Listing(read_with=None), Tally(), list[str]()
+    for listings, counts, files in map(msgpack.unpackb, bundles):
         for packed in listings:
             listing.merge(Listing.unpack(packed))
-        skipped.merge(Skipped(Counter(counts), examples, fields=_unpack_fields(fields)))
+        tally.merge(Tally.unpack(counts))
         staged += files
     checkpoint = _checkpoint_of(container, plan.folder)
-    storage.write_bytes(checkpoint, msgpack.packb(_checkpoint_values(listing, skipped, staged, plan.run_id, "")))
+    storage.write_bytes(checkpoint, msgpack.packb(_checkpoint_values(listing, tally, staged, plan.run_id, "")))
     add_listed(plan.folder)
     return checkpoint
-
-
-def _unpack_fields(fields: Iterable[tuple[str, str, int]]) -> Counter[tuple[str, str]]:
-    return Counter({(file, field): count for file, field, count in fields})
 
 
 def _is_within(found: SampleRef | RefColumns, container: str, staging_folder: str) -> bool:
@@ -276,13 +267,13 @@ def _is_within(found: SampleRef | RefColumns, container: str, staging_folder: st
     return all(uri in (container, "") or uri.startswith(inside) for images in each for _, uri, *_ in images.values())
 
 
-def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:
-    """Returns the merged listing of indexed containers, and the skipped files.
+def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tuple[Listing, Tally]:
+    """Returns the merged listing of indexed containers, and their tally.
 
     Raises:
       UnreadableError: a worker could not read one of the containers.
     """
-    listing, skipped = Listing(), Skipped()
+    listing, tally = Listing(), Tally()
     for container in containers:
         checkpoint = _checkpoint_of(container, folder)
         with naming_damage(checkpoint):
@@ -290,11 +281,10 @@ def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tupl
         if isinstance(values, dict):
             raise UnreadableError(*values["unreadable"])
         with naming_damage(checkpoint):
-            packed, counts, examples, fields, damaged, *_ = values
+            packed, counts, *_ = values
             listing.merge(Listing.unpack(packed))
-            found = [Damage(*damage) for damage in damaged]
-            skipped.merge(Skipped(Counter(counts), examples, fields=_unpack_fields(fields), damaged=found))
-    return listing, skipped
+            tally.merge(Tally.unpack(counts))
+    return listing, tally
 
 
 def _is_finished(checkpoint: str, container: Container, run_id: str) -> bool:

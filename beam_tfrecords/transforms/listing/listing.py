@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
 from beam_tfrecords.transforms.sources.detect.path_splits import PathWords
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection
-from beam_tfrecords.transforms.sources.skipped import Skipped
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import Splits, assign_splits
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
@@ -223,13 +223,13 @@ def write_listing(
     folder: str,
     *,
     plan: ListPlan,
-    skipped: Skipped | None = None,
+    tally: Tally | None = None,
     stem: str = "",
 ) -> Listing:
     """Assigns splits and writes references to chunk files. Holds only one chunk in memory.
 
     Args:
-      skipped: counts samples that the selection leaves out.
+      tally: counts samples that the selection leaves out.
     """
     listing = Listing()
     pending: list[RefColumns] = []
@@ -248,16 +248,16 @@ def write_listing(
         staging = OverflowRows()
         count = held = 0
 
-    seen = Skipped() if skipped is None else skipped
-    seen.unmatched = set(plan.selection.globs)
+    tally = Tally() if tally is None else tally
+    tally.globs = set(plan.selection.globs)
 
     wants = plan.selection.class_filter(plan.known)
 
     def is_wanted(sample: SampleRef) -> bool:
-        seen.see(sample.key)
+        tally.see(sample.key)
         kind = plan.selection.skips(sample, wants)
-        if kind is not None and skipped is not None:
-            skipped.add(kind, sample.key)
+        if kind is not None:
+            tally.add(kind, sample.key)
         if kind == OTHER_CLASS and sample.objects is not None:
             listing.objects.left_out += len(sample.objects.labels)
         return kind is None
@@ -295,9 +295,9 @@ def write_listing(
             start = stop
     if pending:
         write_chunk()
-    if plan.summarizes_folders and skipped is not None:
-        listing.folders.merge(skipped.folders)
-    listing.unmatched = frozenset(seen.unmatched)
+    if plan.summarizes_folders:
+        listing.folders.merge(tally.folders)
+    listing.unmatched = frozenset(tally.globs)
     return listing
 
 

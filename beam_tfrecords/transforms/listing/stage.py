@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.processes.stage import MapInProcesses
 from beam_tfrecords.transforms.refs.ref_columns import join_packed
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
-from beam_tfrecords.transforms.sources.skipped import Skipped
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Maximum number of references, and of their bytes, that a worker holds to send those of one block together.
 _MOST_REFS = 100_000
@@ -75,7 +75,7 @@ class ListSamples(beam.PTransform):
         self,
         plan: IndexPlan | AsSingleton,
         container: Container,
-        read: Callable[[Any, StagingFiles, Skipped], SampleRef],
+        read: Callable[[Any, StagingFiles, Tally], SampleRef],
     ) -> None:
         super().__init__()
         self._plan = plan
@@ -152,7 +152,7 @@ def _chunk_names(_: bytes, *, folder: str, chunks: Sequence[str]) -> Iterator[st
 
 
 def _no_bundle(_: bytes) -> tuple[str, bytes]:
-    return "", msgpack.packb(([], {}, {}, [], []))
+    return "", msgpack.packb(([], Tally().pack(), []))
 
 
 def _join(grouped: tuple[str, Iterable[bytes]], *, container: Container, plan: IndexPlan) -> str:
@@ -162,7 +162,7 @@ def _join(grouped: tuple[str, Iterable[bytes]], *, container: Container, plan: I
 class _ListBundle(beam.DoFn):
     """Lists the samples of a bundle: `Sample` -> ("", packed bytes for `join_bundles`)."""
 
-    def __init__(self, read: Callable[[Any, StagingFiles, Skipped], SampleRef]) -> None:
+    def __init__(self, read: Callable[[Any, StagingFiles, Tally], SampleRef]) -> None:
         self._read = read
         self._options = storage.current_options()
 

@@ -14,7 +14,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, Range, SampleRef, one_image
-from beam_tfrecords.transforms.sources.skipped import Damage, Skipped
+from beam_tfrecords.transforms.sources.tally import Damage, Tally
 
 # Keeps the number of files low, and each file small enough for any disk or object store.
 _MOST_STAGING_BYTES = 1 << 30
@@ -161,14 +161,14 @@ class StagingFiles:
         self._end = 0
 
 
-# (container, staging, skipped) -> samples, one by one or as column batches. A SampleError says where the container
+# (container, staging, tally) -> samples, one by one or as column batches. A SampleError says where the container
 # becomes unreadable; if the number of missing samples is known, the function yields a rejected sample for each instead.
 # The function is picklable; staged samples are readable once the staging file is closed.
-ReadContainer: TypeAlias = Callable[[Container, StagingFiles, Skipped], Iterator[SampleRef | RefColumns]]
+ReadContainer: TypeAlias = Callable[[Container, StagingFiles, Tally], Iterator[SampleRef | RefColumns]]
 
 
 def until_damage(
-    samples: Iterator[SampleRef | RefColumns], container: Container, skipped: Skipped
+    samples: Iterator[SampleRef | RefColumns], container: Container, tally: Tally
 ) -> Iterator[SampleRef | RefColumns]:
     """Yields the samples of a container up to its end or its first damage.
 
@@ -181,5 +181,5 @@ def until_damage(
             count += len(sample) if isinstance(sample, RefColumns) else 1
             yield sample
     except SampleError as error:
-        skipped.damaged.append(Damage(container.uri, count, error.detail))
+        tally.damaged.append(Damage(container.uri, count, error.detail))
         yield container.rejected(error)

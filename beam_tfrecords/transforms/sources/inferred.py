@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern, describe_path_columns, find_path_columns
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tally import Tally
 
 
 class InferredSource(Source):
@@ -36,14 +37,14 @@ class InferredSource(Source):
         folders = self._needs.splits.folders
         return bool(self._spec.selection.globs or folders or self._pattern or self._inputs.splits)
 
-    def _infer(self, tree: FolderTree, request: Request) -> Interpretation:
+    def _infer(self, tree: FolderTree, request: Request, tally: Tally) -> Interpretation:
         """Interprets the folders of an input, and adds notes on the result.
 
         Raises:
           RequestError: the folders are ambiguous.
         """
         found, notes = infer_folders(tree, request)
-        self.notes += notes
+        tally.notes += notes
         self._inferred = tree, request
         return found
 

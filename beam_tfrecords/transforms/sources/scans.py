@@ -34,9 +34,9 @@ from beam_tfrecords.transforms.sources.path_labels import (
     path_group,
     path_label,
 )
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Window
+from beam_tfrecords.transforms.sources.tally import Tally
 
 _FILE = re.compile(r".*\.(dcm|dicom|nii|nii\.gz)", re.IGNORECASE)
 # Library -> what it reads.
@@ -135,7 +135,7 @@ class ReadScan:
     versions: dict[str, str]
     are_arrays: bool
 
-    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
         """Yields a reference to each image; a rejected one for a file that cannot be read to its end."""
         key = container.key_prefix.rstrip("/") or storage.basename(container.uri)
         library = _library_of(container.uri)

@@ -16,22 +16,7 @@ from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.skipped import Skipped
-
-
-@dataclasses.dataclass(frozen=True)
-class Unmatched:
-    """Annotations that match no image.
-
-    Attributes:
-      note: message about the annotations.
-      count: number of annotations without an image.
-      total: number of all annotations of this kind.
-    """
-
-    note: str
-    count: int
-    total: int
+from beam_tfrecords.transforms.sources.tally import Tally
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +30,7 @@ class ReadPipeline:
     """
 
     make: Callable[[Any], Any]
-    read: Callable[[Any, StagingFiles, Skipped], SampleRef]
+    read: Callable[[Any, StagingFiles, Tally], SampleRef]
     function: UserFunction
 
 
@@ -55,9 +40,7 @@ class Source:
     Attributes:
       name: value of the setting `source` that selects this source.
       description: what the source sees in its input.
-      skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
-      unmatched: annotations, label files or masks without an image; complete when `samples` has ended.
-      notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
+      notes: warnings about how the input is read, one line each.
       most_listed_here: the caller calls `partitions` once `samples` has yielded more samples than this; 0 for at once.
       read_with: file that was opened or looked up while opening the source -> its fingerprint then; None if there are
         too many files to track.
@@ -75,9 +58,7 @@ class Source:
     join_listed: Any = None
 
     def __init__(self) -> None:
-        self.skipped = Skipped()
         self.notes: list[str] = []
-        self.unmatched: list[Unmatched] = []
 
     def _describe(self, **seen: Any) -> None:
         """Changes fields of the description."""
@@ -87,8 +68,12 @@ class Source:
         """Returns a message about other possible sources of labels, and suggestions; called after the listing."""
         return "", ()
 
-    def samples(self) -> Iterator[SampleRef | RefColumns]:
-        """Yields the samples outside containers, in bounded memory; may be iterated once."""
+    def samples(self, tally: Tally) -> Iterator[SampleRef | RefColumns]:
+        """Yields the samples outside containers, in bounded memory.
+
+        Args:
+          tally: counts what is no sample.
+        """
         return iter(())
 
     def partitions(self) -> Sequence[Container]:
@@ -102,11 +87,12 @@ class Source:
         """Yields key and path of the image files beside the rows; those that no row names are counted as skipped."""
         return iter(())
 
-    def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
+    def infer(self, folders: FolderSummary, tally: Tally) -> Callable[[SampleRef], SampleRef] | None:
         """Interprets the folders after all samples are listed, and adds notes on the result.
 
         Args:
           folders: folders of all samples.
+          tally: receives the notes.
 
         Returns:
           A function that sets the final label and split of a reference; None if all are right already.

@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.skipped import Skipped
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import Splits
 
 READ_TAR = ReadArchive("tar", ReadImages({}, None, Needs()))
@@ -60,8 +60,8 @@ class Hooked:
 
     meanwhile: Callable[[], None]
 
-    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
-        for number, ref in enumerate(one_by_one(READ_TAR(container, staging, skipped))):
+    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
+        for number, ref in enumerate(one_by_one(READ_TAR(container, staging, tally))):
             if number == 2:
                 self.meanwhile()
             yield ref
@@ -168,8 +168,8 @@ def test_a_damaged_container_is_read_again_by_the_next_launch_and_not_within_one
     written = checkpoint.stat().st_mtime_ns
     index_container(container, plan=plan)
     assert checkpoint.stat().st_mtime_ns == written
-    _, skipped = read_index_checkpoints([container], plan.folder)
-    (damage,) = skipped.damaged
+    _, tally = read_index_checkpoints([container], plan.folder)
+    (damage,) = tally.damaged
     assert damage.uri == str(archive)
     assert "ends at byte" in damage.detail
     index_container(container, plan=dataclasses.replace(plan, run_id="second"))

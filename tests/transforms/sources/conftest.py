@@ -12,8 +12,8 @@ from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tally import Tally
 from tests.converting import repacked
 from tests.source_requests import open_source
 
@@ -41,13 +41,13 @@ def opened() -> Open:
     return open_source
 
 
-def infer(source: Source, samples: list[SampleRef], skipped: Skipped) -> list[SampleRef]:
+def infer(source: Source, samples: list[SampleRef], tally: Tally) -> list[SampleRef]:
     """The samples with their final labels and splits."""
     folders = FolderSummary()
     for sample in samples:
         if sample.failure is None:
             folders.add_image(sample.key)
-    folders.merge(skipped.folders)
+    folders.merge(tally.folders)
     change = source.infer(folders) if source.description.is_inferred_later else None
     return [change(sample) for sample in samples] if change else samples
 
@@ -68,20 +68,20 @@ def listed() -> Callable[[Source], dict[str, SampleRef]]:
 
 
 @pytest.fixture
-def read_containers(tmp_path: Path) -> Callable[[Source], tuple[list[SampleRef], Skipped]]:
+def read_containers(tmp_path: Path) -> Callable[[Source], tuple[list[SampleRef], Tally]]:
     """The samples of all containers of a source, read as the pipeline does, and what they skipped."""
 
-    def read(source: Source) -> tuple[list[SampleRef], Skipped]:
+    def read(source: Source) -> tuple[list[SampleRef], Tally]:
         samples: list[SampleRef] = []
-        skipped = Skipped()
+        tally = Tally()
         containers = source.containers()
         assert containers is not None
         for number, container in enumerate(containers):
             reader = pickle.loads(pickle.dumps(source.read_container))
             with StagingFiles(str(tmp_path / "staging"), f"{number:06d}") as staging:
                 container = Container.unpack(container.pack())
-                samples += one_by_one(until_damage(reader(container, staging, skipped), container, skipped))
+                samples += one_by_one(until_damage(reader(container, staging, tally), container, tally))
         assert [repacked(sample) for sample in samples] == samples
-        return samples, skipped
+        return samples, tally
 
     return read

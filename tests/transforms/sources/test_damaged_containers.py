@@ -29,8 +29,8 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.registry import NAMES
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tally import Tally
 from tests.archive_files import tar_of
 from tests.framing import example_of, framed
 from tests.pixel_files import save_cifar, save_idx
@@ -204,16 +204,16 @@ def opened(path: Path, form: Form) -> Source:
     return open_source(where, source=form.source, **form.fields)
 
 
-def count_listed(source: Source, path: Path) -> tuple[int, Skipped]:
+def count_listed(source: Source, path: Path) -> tuple[int, Tally]:
     """How many samples are listed, rejected ones too, and what is not; the file may be another than was opened."""
-    containers, skipped = source.containers(), Skipped()
+    containers, tally = source.containers(), Tally()
     if containers is None:
         return sum(1 for _ in source.samples()), source.skipped
     assert source.read_container is not None
     (container,) = (Container.of(storage.stat(one.uri), key_prefix=one.key_prefix) for one in containers)
     with StagingFiles(str(path.parent / "staging"), "a") as staging:
-        samples = until_damage(source.read_container(container, staging, skipped), container, skipped)
-        return sum(1 for _ in one_by_one(samples)), skipped
+        samples = until_damage(source.read_container(container, staging, tally), container, tally)
+        return sum(1 for _ in one_by_one(samples)), tally
 
 
 def damages(whole: bytes, form: Form) -> Iterator[tuple[str, bytes]]:
@@ -231,8 +231,8 @@ def damages(whole: bytes, form: Form) -> Iterator[tuple[str, bytes]]:
 
 
 def is_noticed(source: Source, path: Path) -> bool:
-    count, skipped = count_listed(source, path)
-    return bool(skipped.damaged) or count + skipped.counts.total() >= COUNT
+    count, tally = count_listed(source, path)
+    return bool(tally.damaged) or count + tally.counts.total() >= COUNT
 
 
 @pytest.mark.nightly
@@ -243,7 +243,8 @@ def test_no_damage_takes_a_sample_away_unnoticed(tmp_path, name):
     whole = path.read_bytes()
     # Of several containers, only the first one is looked at before all are read.
     first = opened(path, form)
-    assert count_listed(first, path) == (COUNT, Skipped())
+    count, tally = count_listed(first, path)
+    assert (count, tally.counts, tally.damaged) == (COUNT, {}, [])
     unnoticed = []
     for what, data in damages(whole, form):
         path.write_bytes(data)

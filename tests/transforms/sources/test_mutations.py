@@ -19,10 +19,11 @@ from beam_tfrecords.transforms.settings import read_settings, settings_of
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.opening import open_input
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tally import Tally
 from tests.each import each
 from tests.source_forms import FORMS, MASK_FORMS, OBJECT_FORMS, flags_of, write_form
+from tests.source_requests import OpenedSource
 
 _SECONDS, _BYTES = 30, 500 << 20
 _IMAGES = (".jpg", ".png")
@@ -83,17 +84,17 @@ def request(name: str, root: Path) -> tuple[SourceSpec, Needs]:
 
 def list_all(spec: SourceSpec, needs: Needs, staging: Path) -> int:
     """Lists an input as builds do; returns the number of its samples."""
-    source, found = open_input(spec, needs).read(needs), 0
+    source, found = OpenedSource(open_input(spec, needs).read(needs)), 0
     source.check_containers()
     containers = source.containers()
     if containers is None and not source.partitions():
         return sum(1 for _ in one_by_one(source.samples()))
     for number, container in enumerate(containers if containers is not None else source.partitions()):
-        skipped = Skipped()
+        tally = Tally()
         with StagingFiles(str(staging), f"{number:06d}", most_bytes=100 << 20) as opened:
             container = Container.unpack(container.pack())
-            read = source.read_container(container, opened, skipped)
-            found += sum(1 for _ in one_by_one(until_damage(read, container, skipped)))
+            read = source.read_container(container, opened, tally)
+            found += sum(1 for _ in one_by_one(until_damage(read, container, tally)))
     return found
 
 

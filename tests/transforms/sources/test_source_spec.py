@@ -6,9 +6,9 @@ import pytest
 
 from beam_tfrecords.transforms.settings import read_settings, settings_of, write_settings
 from beam_tfrecords.transforms.sources.registry import NAMES
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table_settings import UnknownLabels
+from beam_tfrecords.transforms.sources.tally import Tally
 from tests.refusals import refuses
 
 
@@ -79,7 +79,7 @@ def test_the_help_of_source_names_the_sources():
 
 
 def test_skipped_files_of_several_listings_add_up():
-    total, other = Skipped(), Skipped()
+    total, other = Tally(), Tally()
     for key in "ab":
         total.add(".txt", key)
     for key in "cde":
@@ -91,9 +91,9 @@ def test_skipped_files_of_several_listings_add_up():
 
 
 def test_the_kinds_of_skipped_files_stay_bounded_when_listings_add_up():
-    total = Skipped()
+    total = Tally()
     for listing in range(3):
-        other = Skipped()
+        other = Tally()
         for number in range(80):
             other.add(f".{listing}-{number}", "x")
         total.merge(other)
@@ -103,9 +103,9 @@ def test_the_kinds_of_skipped_files_stay_bounded_when_listings_add_up():
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_examples_of_skipped_files_do_not_depend_on_the_order_of_the_listing(order):
-    total = Skipped()
+    total = Tally()
     for start in (0, 40)[::order]:
-        other = Skipped()
+        other = Tally()
         for number in range(start, start + 40)[::order]:
             other.add(".txt", f"{number:02}")
         total.merge(other)

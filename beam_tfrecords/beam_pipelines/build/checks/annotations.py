@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tally import Tally
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
@@ -29,7 +30,7 @@ _MANY = 24
 _MOST_MEASURED = 32
 
 
-def check_annotations(spec: BuildSpec, source: Source, listing: Listing) -> None:
+def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:
     """Checks that annotations belong to the listed images, for any source.
 
     Raises:
@@ -37,7 +38,7 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing) -> None
     """
     if spec.source.trust_annotations:
         return
-    fault = _find_lost(spec, source, listing)
+    fault = _find_lost(spec, source, listing, tally)
     if fault is None:
         totals = listing.objects
         measured = _measure(spec, listing) if totals.in_pixels and not totals.placed else totals
@@ -63,10 +64,10 @@ class _Fault(NamedTuple):
     found: str
 
 
-def _find_lost(spec: BuildSpec, source: Source, listing: Listing) -> _Fault | None:
+def _find_lost(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> _Fault | None:
     """Describes annotations that belong to no image; returns None if most belong to one."""
     totals = listing.objects
-    most = next((one for one in source.unmatched if 2 * one.count > one.total), None)
+    most = next((one for one in tally.unmatched if 2 * one.count > one.total), None)
     if most is not None:
         return _Fault(code="unmatched_annotations", found=most.note)
     if totals.samples and not totals.annotated:

@@ -17,6 +17,7 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tally import Tally
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
@@ -40,7 +41,7 @@ _ANSWERS: Sequence[Sequence[Mapping[str, Any]]] = (
 )
 
 
-def resolve_arrays(spec: BuildSpec, source: Source, listing: Listing) -> BuildSpec:
+def resolve_arrays(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> BuildSpec:
     """Returns the request with the type and the channels of its arrays; the same one if it stores none.
 
     Raises:
@@ -78,7 +79,7 @@ def resolve_arrays(spec: BuildSpec, source: Source, listing: Listing) -> BuildSp
                 suggested = find(files, image) if files else []
                 failure, answers = found, [] if isinstance(suggested, SampleError) else suggested
     if kinds:
-        return _fill(spec, source, np.result_type(*(kind for kind, _ in kinds)).name, kinds[0][1])
+        return _fill(spec, tally, np.result_type(*(kind for kind, _ in kinds)).name, kinds[0][1])
     detail = failure.detail if failure else "there is none"
     raise RequestError(
         f"`input={', '.join(spec.source.input)}`: {printable(refs[-1].key)} cannot be read as an array: {detail}",
@@ -177,10 +178,10 @@ def find_answers(files: Mapping[str, bytes], spec: ImageSpec) -> list[Suggestion
     return found
 
 
-def _fill(spec: BuildSpec, source: Source, kind: str, channels: int) -> BuildSpec:
+def _fill(spec: BuildSpec, tally: Tally, kind: str, channels: int) -> BuildSpec:
     image = spec.image
     if image.channels is None:
-        source.notes.append(f"{_name(kind, channels)}, as the first samples have them")
+        tally.notes.append(f"{_name(kind, channels)}, as the first samples have them")
     filled = dataclasses.replace(image, array_type=ArrayType(kind), channels=image.channels or channels)
     return dataclasses.replace(spec, image=filled)
 

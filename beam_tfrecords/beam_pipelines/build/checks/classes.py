@@ -33,6 +33,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import find_source
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tally import Tally
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
@@ -46,10 +47,10 @@ _LEAST_TEXTS, _UNIQUE = 4, 0.5
 
 
 def resolve_classes(
-    spec: BuildSpec, source: Source, listing: Listing, kept: Sequence[str], chosen: ChosenClasses
+    spec: BuildSpec, source: Source, listing: Listing, tally: Tally, kept: Sequence[str], chosen: ChosenClasses
 ) -> ClassNames:
     """Returns the class names as `_find_classes` does, with the background if only drawn masks have the classes."""
-    found = _find_classes(spec, source, listing, kept, chosen)
+    found = _find_classes(spec, source, listing, tally, kept, chosen)
     return found.with_background(listing.labels) if _has_background(spec) else found
 
 
@@ -59,14 +60,15 @@ def _has_background(spec: BuildSpec) -> bool:
 
 
 def _find_classes(
-    spec: BuildSpec, source: Source, listing: Listing, kept: Sequence[str], chosen: ChosenClasses
+    spec: BuildSpec, source: Source, listing: Listing, tally: Tally, kept: Sequence[str], chosen: ChosenClasses
 ) -> ClassNames:
     """Returns the class names: of the request, the columns, the source, a list beside the input, or the listed labels.
 
     Args:
       spec: the request.
-      source: the listed source; receives notes.
+      source: the listed source.
       listing: its samples.
+      tally: receives notes.
       kept: the classes of the dataset whose indices may be kept, in index order.
       chosen: the classes of the request or of a list beside the input.
 
@@ -78,38 +80,38 @@ def _find_classes(
         of_masks = of_masks or (tuple(seen.class_names) if seen.records else ())
         return _check_names(ClassNames(spec.class_names.names if spec.class_names else of_masks), spec, listing)
     if of_masks:
-        source.notes.append(
+        tally.notes.append(
             f"the class names of the masks are not stored, because the layout has labels: 0 is {of_masks[0]}, and so "
             "on in their order"
         )
     label_columns = spec.source.table.label_columns
     if spec.class_names is None and label_columns:
-        source.notes += [
+        tally.notes += [
             f"no row has a one in column {name!r}" for name in label_columns if not listing.labels.get(name)
         ]
-        return _number_classes(spec, source, listing, ClassNames(label_columns), kept)
-    source.notes += _describe_one_hot(spec, source, listing)
+        return _number_classes(spec, listing, tally, ClassNames(label_columns), kept)
+    tally.notes += _describe_one_hot(spec, source, listing)
     if spec.class_names is not None and chosen.classes is not None:
         # The user's function may return other labels, which are not known yet.
         if spec.map:
             return _check_names(chosen.classes, spec, listing)
         return _check_given(spec, source, listing, chosen.classes)
     if chosen.classes is not None:
-        return _number_classes(spec, source, listing, chosen.classes, kept)
+        return _number_classes(spec, listing, tally, chosen.classes, kept)
     first = max(seen.first_class, int(_stores_ids(spec.layout)))
     if seen.class_names:
         names = (_number_names(seen.class_names, seen.class_numbers) if first else ()) or tuple(seen.class_names)
-        return _number_classes(spec, source, listing, ClassNames(names), kept)
+        return _number_classes(spec, listing, tally, ClassNames(names), kept)
     if seen.labels_are_numbered:
-        return _number_classes(spec, source, listing, name_numbered(listing.labels, first_class=first), kept)
+        return _number_classes(spec, listing, tally, name_numbered(listing.labels, first_class=first), kept)
     if seen.text_column:
         found, are_names = name_by_texts(listing.labels, first_class=first)
-        source.notes.append(
+        tally.notes.append(
             f"class names from the column {seen.text_column!r}"
             if are_names
             else f"the column {seen.text_column!r} is not used: it does not have one text for each label"
         )
-        return _number_classes(spec, source, listing, found, kept)
+        return _number_classes(spec, listing, tally, found, kept)
     in_cells = seen.labels_may_be_indices and spec.source.table.label_separator is None
     if in_cells:
         _refuse_lists(spec, listing)
@@ -122,13 +124,13 @@ def _find_classes(
     inferred = inferred.with_background(listing.labels) if _has_background(spec) else inferred
     if not kept:
         _refuse_single_class(spec, source, listing, inferred)
-    numbered = _number_classes(spec, source, listing, inferred, kept)
+    numbered = _number_classes(spec, listing, tally, inferred, kept)
     if seen.first_class:
         return numbered
-    source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
+    tally.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
     if seen.labels_may_be_indices:
-        source.notes += describe_unique(listing.labels)
-    source.notes += describe_misspelled(listing.labels)
+        tally.notes += describe_unique(listing.labels)
+    tally.notes += describe_misspelled(listing.labels)
     return numbered
 
 
@@ -255,11 +257,11 @@ def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names:
 
 
 def _number_classes(
-    spec: BuildSpec, source: Source, listing: Listing, found: ClassNames, kept: Sequence[str]
+    spec: BuildSpec, listing: Listing, tally: Tally, found: ClassNames, kept: Sequence[str]
 ) -> ClassNames:
     """Returns classes that the request does not name, with their indices; adds notes."""
     numbered = keep_indices(kept, found, spec.order_of_classes)
-    source.notes += describe_order(found.names, numbered.names)
+    tally.notes += describe_order(found.names, numbered.names)
     return _check_names(numbered, spec, listing)
 
 

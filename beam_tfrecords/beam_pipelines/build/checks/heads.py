@@ -22,6 +22,7 @@ from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tally import Tally
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
@@ -30,14 +31,15 @@ _MOST_SHOWN = 5
 
 
 def resolve_heads(
-    spec: BuildSpec, source: Source, listing: Listing, kept: Mapping[str, Sequence[str]]
+    spec: BuildSpec, source: Source, listing: Listing, tally: Tally, kept: Mapping[str, Sequence[str]]
 ) -> dict[str, ClassNames]:
     """Returns feature -> its classes: those of the request, or of all values of the column, as labels have them.
 
     Args:
       spec: the request, with its layout.
-      source: the listed source; receives notes.
+      source: the listed source.
       listing: its samples.
+      tally: receives notes.
       kept: feature -> classes of the dataset whose indices may be kept, in index order.
 
     Raises:
@@ -62,7 +64,7 @@ def resolve_heads(
                 "Datasets would read another name; rename the class in the input",
                 code="invalid_class_name",
             )
-        source.notes += [f"feature {name!r}: {note}" for note in notes]
+        tally.notes += [f"feature {name!r}: {note}" for note in notes]
     return found
 
 

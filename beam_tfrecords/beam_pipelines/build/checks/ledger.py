@@ -17,15 +17,15 @@ from beam_tfrecords.transforms.sources.meaning.ledger import (
     find_unstored,
     number_labels,
 )
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tally import Tally
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
 
 
 def make_ledger(
-    spec: BuildSpec, source: Source, listing: Listing, skipped: Skipped, classes: ClassNames
+    spec: BuildSpec, source: Source, listing: Listing, tally: Tally, classes: ClassNames
 ) -> tuple[Entry, ...]:
     """Returns the ledger of a listed input.
 
@@ -33,7 +33,7 @@ def make_ledger(
       spec: the request, with its layout.
       source: the listed source.
       listing: its samples.
-      skipped: files that are not samples, and the fields that the source has seen.
+      tally: files that are not samples, and the fields that the source has seen.
       classes: the classes of the dataset.
     """
     layout, seen = spec.layout, source.description
@@ -43,7 +43,7 @@ def make_ledger(
     if spec.map is not None:
         # The function receives everything that the source reads.
         uses = dict.fromkeys(uses, STRUCTURE)
-    found = [*find_unstored(skipped.fields, uses, layout)]
+    found = [*find_unstored(tally.fields, uses, layout)]
     if seen.table is not None and not spec.needs.takes_all:
         found += find_unused(seen.table, _used_columns(spec, seen), seen.other_images, count=listing.total)
     if spec.map is None:

@@ -26,8 +26,8 @@ from beam_tfrecords.transforms.sources.inputs import folder_of_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import RECORDS, ending_of_file, source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported
 
 if TYPE_CHECKING:
@@ -49,31 +49,31 @@ _FIRST = 3
 
 
 def check_listing(
-    spec: BuildSpec, source: Source, listing: Listing, skipped: Skipped, *, kept: Sequence[str] = ()
+    spec: BuildSpec, source: Source, listing: Listing, tally: Tally, *, kept: Sequence[str] = ()
 ) -> ClassNames:
     """Checks the request against the listed samples, and resolves the class names.
 
     Args:
       spec: the request.
-      source: the listed source; receives notes.
+      source: the listed source.
       listing: its samples.
-      skipped: files that are not samples.
+      tally: counts of the listing; receives notes.
       kept: the classes of the dataset whose indices may be kept, in index order.
 
     Raises:
       RequestError: there are no samples, or their labels or splits do not match the request.
     """
     where = f"`input={', '.join(spec.source.input)}`"
-    if not listing.total and skipped.counts[OTHER_CLASS]:
+    if not listing.total and tally.counts[OTHER_CLASS]:
         raise RequestError(
             f"`classes={','.join(spec.source.selection.classes)}`: no sample has one of these classes, and "
-            f"{skipped.counts[OTHER_CLASS]:,} have others",
+            f"{tally.counts[OTHER_CLASS]:,} have others",
             code="class_without_samples",
         )
     if not listing.total:
-        inside = "" if source.containers() is None else _describe_archives(skipped)
-        found = f"{where}: no {source.description.unit} found{_describe_skipped(skipped)}{inside}"
-        suggestions = _other_inputs(spec, skipped)
+        inside = "" if source.containers() is None else _describe_archives(tally)
+        found = f"{where}: no {source.description.unit} found{_describe_skipped(tally)}{inside}"
+        suggestions = _other_inputs(spec, tally)
         if spec.source.source != "auto":
             suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
         raise RequestError(found, suggestions, code="no_samples")
@@ -86,21 +86,21 @@ def check_listing(
             code="unmatched_label_pattern",
         )
     chosen = choose_classes(spec, source.description, listing.labels)
-    source.notes += chosen.notes
-    has_others = bool(skipped.counts[OTHER_CLASS])
+    tally.notes += chosen.notes
+    has_others = bool(tally.counts[OTHER_CLASS])
     spec.source.selection.check(listing.labels, chosen.classes, has_others=has_others)
     if left_out := listing.objects.left_out:
-        source.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
-    check_annotations(spec, source, listing)
+        tally.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
+    check_annotations(spec, source, listing, tally)
     _check_masks(spec, source, listing)
-    source.notes += _describe_empty_splits(spec, listing)
+    tally.notes += _describe_empty_splits(spec, listing)
     if spec.num_shards is not None:
         for split, samples in listing.samples.items():
             if split and samples < spec.num_shards:
                 raise RequestError(
                     f"`num_shards={spec.num_shards}`: split {split} has only {samples} samples", code="too_few_samples"
                 )
-    class_names = resolve_classes(spec, source, listing, kept, chosen)
+    class_names = resolve_classes(spec, source, listing, tally, kept, chosen)
     if spec.where is not None and spec.map is None:
         # Only conditions need pyarrow here.
         from beam_tfrecords.transforms.blocks.filtering import Condition
@@ -116,12 +116,12 @@ def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:
     return [f"`splits` asks for {', '.join(empty)}, which got none of {listing.total:,} samples"] if empty else []
 
 
-def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
+def _other_inputs(spec: BuildSpec, tally: Tally) -> list[Suggestion]:
     """Suggests files of a folder without images that may be meant."""
     folder = folder_of_input(spec.source.input[0])
     if len(spec.source.input) > 1 or not storage.is_folder(folder):
         return []
-    keys = sorted(key for keys in skipped.examples.values() for key in keys)
+    keys = sorted(key for keys in tally.examples.values() for key in keys)
     request = Request(spec.source, spec.needs)
     word = "array,label" if spec.layout is None or Content.LABEL in spec.required else "array"
     arrays = [Suggestion("the arrays in its .npy files", {"layout": word, **OF_IMAGES})]
@@ -175,23 +175,23 @@ def _archives(request: Request, folder: str, keys: Sequence[str]) -> Iterator[Su
             yield Suggestion(f"its {source} archives" if len(archives) > 1 else f"the file {archives[0]}", settings)
 
 
-def _describe_archives(skipped: Skipped) -> str:
+def _describe_archives(tally: Tally) -> str:
     """Returns advice about archives in an archive; "" if there are none."""
-    keys = [key for keys in skipped.examples.values() for key in keys]
+    keys = [key for keys in tally.examples.values() for key in keys]
     if not any(source_of_file(key) in ("tar", "zip") for key in keys):
         return ""
     return "; archives in an archive are not opened: extract it, and give the folder or the archives as `input`"
 
 
-def _describe_skipped(skipped: Skipped) -> str:
+def _describe_skipped(tally: Tally) -> str:
     """Describes the skipped files, for a message; returns "" if there are none."""
-    if not skipped.counts:
+    if not tally.counts:
         return ""
     kinds = [
-        f"{count} {kind} ({', '.join(skipped.examples[kind])}{', …' if count > len(skipped.examples[kind]) else ''})"
-        for kind, count in skipped.counts.most_common()
+        f"{count} {kind} ({', '.join(tally.examples[kind])}{', …' if count > len(tally.examples[kind]) else ''})"
+        for kind, count in tally.counts.most_common()
     ]
-    return f"; {skipped.counts.total()} other files: {', '.join(kinds)}"
+    return f"; {tally.counts.total()} other files: {', '.join(kinds)}"
 
 
 def _check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:

@@ -31,9 +31,9 @@ from beam_tfrecords.transforms.sources.inputs import key_prefixes, name_inputs, 
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, Selection
-from beam_tfrecords.transforms.sources.skipped import Damage, Skipped
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tables.table import Row, Table
+from beam_tfrecords.transforms.sources.tally import Damage, Tally
 from beam_tfrecords.transforms.splits import Splits
 
 # Damaged containers that a message names.
@@ -72,26 +72,27 @@ def _may_find_splits(spec: BuildSpec, source: Source) -> bool:
     return spec.splits.are_auto and not is_said and source.description.records is None
 
 
-def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:
+def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str) -> Listing:
     """Returns a listing with final labels and splits, and with at most `limit` samples.
 
     Args:
       listing: listing of all samples.
       spec: the request.
       source: the opened source.
-      skipped: files that are not samples.
+      tally: files that are not samples.
       folder: folder for new chunk files.
 
     Raises:
       RequestError: the folders of the input do not fit the request, or globs of the request match nothing.
       LimitError: a container was not read to its end, and the request does not allow that.
     """
-    if skipped.damaged:
+    tally.notes[:0] = source.notes
+    if tally.damaged:
         # First: without the lost samples, folders may seem to have another meaning.
-        source.notes.append(_allow_damage(spec, skipped.damaged))
-    examples = (key for keys in skipped.examples.values() for key in keys)
+        tally.notes.append(_allow_damage(spec, tally.damaged))
+    examples = (key for keys in tally.examples.values() for key in keys)
     spec.source.selection.check_globs(listing.unmatched or (), examples)
-    change = _infer(listing, source) if source.description.is_inferred_later and listing.total else None
+    change = _infer(listing, source, tally) if source.description.is_inferred_later and listing.total else None
     if change is not None:
         plan = dataclasses.replace(
             plan_listing(spec, source),
@@ -99,19 +100,19 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
             selection=EVERYTHING,
             summarizes_folders=False,
         )
-        listing = write_listing(map(change, read_refs(listing)), folder, plan=plan, skipped=skipped, stem="inferred-")
+        listing = write_listing(map(change, read_refs(listing)), folder, plan=plan, tally=tally, stem="inferred-")
     if source.join_listed is not None and listing.total:
-        listing = _join_tables(listing, spec, source, folder)
+        listing = _join_tables(listing, spec, source, tally, folder)
     if _may_find_splits(spec, source) and listing.total:
-        listing = _find_splits(listing, spec, source, folder)
+        listing = _find_splits(listing, spec, source, tally, folder)
     if listing.total:
         refuse_idle_roots(spec, listing)
         refuse_idle_remote_settings(spec, source, listing)
         if not spec.source.selection.classes:
-            _count_unnamed(listing, spec, source, skipped)
+            _count_unnamed(listing, spec, source, tally)
     if _selects_later(spec, source) and listing.total:
-        listing = _select_classes(listing, spec, source, skipped, folder)
-    listing = _keep_unlabelled(listing, spec, source, folder)
+        listing = _select_classes(listing, spec, source, tally, folder)
+    listing = _keep_unlabelled(listing, spec, source, tally, folder)
     paths = published_paths(spec)
     if spec.stratify and spec.splits.fractions is not None:
         listing = stratify(listing, folder, fractions=spec.splits.fractions, seed=spec.seed, paths=paths)
@@ -122,10 +123,10 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
     return listing
 
 
-def _infer(listing: Listing, source: Source) -> Callable[[SampleRef], SampleRef] | None:
+def _infer(listing: Listing, source: Source, tally: Tally) -> Callable[[SampleRef], SampleRef] | None:
     """Returns the result of `Source.infer`; the column of labels of a joined table answers its questions, too."""
     try:
-        return source.infer(listing.folders)
+        return source.infer(listing.folders, tally)
     except RequestError as error:
         label = source.join_listed.other_label if source.join_listed is not None else None
         if label is None:
@@ -169,7 +170,7 @@ def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> N
     )
 
 
-def _count_unnamed(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped) -> None:
+def _count_unnamed(listing: Listing, spec: BuildSpec, source: Source, tally: Tally) -> None:
     """Counts the images beside a table that no row names."""
     beside = source.images_beside()
     first = next(beside, None)
@@ -178,7 +179,7 @@ def _count_unnamed(listing: Listing, spec: BuildSpec, source: Source, skipped: S
         named = {hash(file) for refs in read_light(listing) for file in refs.files()}
         for key, path in itertools.chain([first], beside):
             if hash(path) not in named and spec.source.selection.skips_path(key) is None:
-                skipped.add("without a row", key)
+                tally.add("without a row", key)
 
 
 def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
@@ -210,7 +211,7 @@ def _selects_later(spec: BuildSpec, source: Source) -> bool:
     return bool(spec.source.selection.classes) and (is_later or has_names)
 
 
-def _select_classes(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:
+def _select_classes(listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str) -> Listing:
     """Returns the listing with the samples and objects of the requested classes."""
     known = choose_classes(spec, source.description, listing.labels).classes
     plan = dataclasses.replace(
@@ -221,21 +222,21 @@ def _select_classes(listing: Listing, spec: BuildSpec, source: Source, skipped: 
         finds_splits=False,
         known=known,
     )
-    selected = write_listing(read_refs(listing), folder, plan=plan, skipped=skipped, stem="selected-")
+    selected = write_listing(read_refs(listing), folder, plan=plan, tally=tally, stem="selected-")
     if known is not None:
         # The labels of all samples show whether numbers count from 0 or from 1.
         selected.labels.update(dict.fromkeys(listing.labels, 0))
     return selected
 
 
-def _join_tables(listing: Listing, spec: BuildSpec, source: Source, folder: str) -> Listing:
+def _join_tables(listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str) -> Listing:
     """Returns the listing with the columns of the tables that the request joins.
 
     Raises:
       RequestError: the tables do not belong to the samples.
     """
     add, notes = source.join_listed.fit(ListedKeys(", ".join(spec.source.input), ("key",), listing=listing))
-    source.notes += notes
+    tally.notes += notes
     plan = dataclasses.replace(
         plan_listing(spec, source),
         splits=spec.splits if spec.splits.fractions else Splits(),
@@ -260,7 +261,7 @@ class ListedKeys(Table):
         return ({"key": key} for refs in read_light(self.listing) for key in refs.keys)
 
 
-def _keep_unlabelled(listing: Listing, spec: BuildSpec, source: Source, folder: str) -> Listing:
+def _keep_unlabelled(listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str) -> Listing:
     """Marks the samples of splits without labels as `UNLABELLED` if other splits have labels; returns the listing."""
     bare = sorted(split for split, labels in listing.split_labels.items() if split and labels <= {None, ""})
     fields = spec.layout.fields if spec.layout and Content.LABEL in spec.required and spec.map is None else ()
@@ -281,11 +282,11 @@ def _keep_unlabelled(listing: Listing, spec: BuildSpec, source: Source, folder: 
     kept.split_labels = {split: labels for split, labels in kept.split_labels.items() if split not in bare}
     count = sum(listing.samples[split] for split in bare)
     stored = "stored with the label -1" if has_one else "stored without one"
-    source.notes.append(f"the {count:,} samples of {' and '.join(bare)} have no label, and are {stored}")
+    tally.notes.append(f"the {count:,} samples of {' and '.join(bare)} have no label, and are {stored}")
     return kept
 
 
-def _find_splits(listing: Listing, spec: BuildSpec, source: Source, folder: str) -> Listing:
+def _find_splits(listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str) -> Listing:
     """Returns the listing with the splits that the paths or the input's name say.
 
     Raises:
@@ -308,7 +309,7 @@ def _find_splits(listing: Listing, spec: BuildSpec, source: Source, folder: str)
     placement = judge_splits(listing.paths, inputs)
     if placement is None:
         return listing
-    source.notes.append(placement.note)
+    tally.notes.append(placement.note)
     plan = dataclasses.replace(plan, splits=None, selection=EVERYTHING, summarizes_folders=False, finds_splits=False)
     placed = (placement.place(refs, by_image=by_image) for refs in read_batches(listing))
     return write_listing(placed, folder, plan=plan, stem="placed-")

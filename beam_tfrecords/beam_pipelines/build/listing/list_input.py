@@ -28,8 +28,8 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 Result = TypeVar("Result")
@@ -42,14 +42,14 @@ class ListedInput:
     Attributes:
       fingerprint: fingerprint of the input, for the manifest.
       listing: its samples, with their final labels and splits.
-      skipped: files that are not samples.
+      tally: counts and notes of the listing.
       folder: folder below the output with the chunk files; None if they are local.
       read_with: `Listing.read_with` with published paths, for the manifest; None if unknown.
     """
 
     fingerprint: str
     listing: Listing
-    skipped: Skipped
+    tally: Tally
     folder: str | None = None
     read_with: Mapping[str, str] | None = None
 
@@ -91,19 +91,19 @@ def list_here(spec: BuildSpec, source: Source, folder: str, *, most: float = mat
       ManySamplesError: there are more samples.
     """
 
-    def attempt() -> Listing:
-        source.skipped = Skipped()
-        samples = _up_to(most, source.samples())
-        return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=source.skipped)
+    def attempt() -> tuple[Listing, Tally]:
+        tally = Tally()
+        samples = _up_to(most, source.samples(tally))
+        return write_listing(samples, folder, plan=plan_listing(spec, source), tally=tally), tally
 
     # Listing creates no reference cycles, and searching all modules for them would take a fifth of its time.
     gc.freeze()
     try:
-        listing = refuse_unreadable(attempt, spec, source)
+        listing, tally = refuse_unreadable(attempt, spec, source)
     finally:
         gc.unfreeze()
-    listing = finish_listing(listing, spec, source, source.skipped, folder)
-    return ListedInput(listing.fingerprint, listing, source.skipped)
+    listing = finish_listing(listing, spec, source, tally, folder)
+    return ListedInput(listing.fingerprint, listing, tally)
 
 
 class ManySamplesError(Exception):
@@ -158,21 +158,19 @@ def collect_listing(spec: BuildSpec, source: Source, folder: str, partitions: It
       BuildError: a service fault.
     """
     try:
-        listing, skipped = read_index_checkpoints(partitions, folder)
+        listing, tally = read_index_checkpoints(partitions, folder)
     except UnreadableError as error:
         raise _unreadable_input(OSError(*error.args), spec, source) from error
     read_with, containers = _find_read_with(listing, source), source.containers()
+    listing = finish_listing(listing, spec, source, tally, BuildFolder(folder).listing)
     if containers is None:
-        source.skipped = skipped
-    listing = finish_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
-    if containers is None:
-        return ListedInput(listing.fingerprint, listing, skipped, folder)
+        return ListedInput(listing.fingerprint, listing, tally, folder)
     paths = published_paths(spec)
     identity = identify_containers(containers, source.read_with, paths)
     # If the files beside the containers are unknown, only the listing shows whether something has changed.
     fingerprint = identity if read_with is not None else f"{identity}-{listing.fingerprint}"
     published = None if read_with is None else publish_names(read_with, paths)
-    return ListedInput(fingerprint, listing, skipped, folder, published)
+    return ListedInput(fingerprint, listing, tally, folder, published)
 
 
 def refuse_unreadable(read: Callable[[], Result], spec: BuildSpec, source: Source) -> Result:

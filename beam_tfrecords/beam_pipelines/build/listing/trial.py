@@ -26,6 +26,7 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import name_inputs
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.tally import Tally
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.source import Source
@@ -172,7 +173,7 @@ def is_listed(spec: BuildSpec) -> bool:
     if source.pipeline is not None:
         return True
     if source.containers() is None:
-        refs = list(itertools.islice(one_by_one(source.samples()), _MOST_LISTED + 1))
+        refs = list(itertools.islice(one_by_one(source.samples(Tally())), _MOST_LISTED + 1))
         if len(refs) > _MOST_LISTED:
             return _are_valid(refs, opened)
         opened, source = open_spec_source(spec)
@@ -191,9 +192,9 @@ def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
 
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
         listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
-        check_listing(spec, source, listed.listing, listed.skipped)
-        resolve_arrays(spec, source, listed.listing)
-        resolve_heads(spec, source, listed.listing, {})
+        check_listing(spec, source, listed.listing, listed.tally)
+        resolve_arrays(spec, source, listed.listing, listed.tally)
+        resolve_heads(spec, source, listed.listing, listed.tally, {})
         return list(read_refs(listed.listing))
 
 

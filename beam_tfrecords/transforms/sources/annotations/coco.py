@@ -43,10 +43,10 @@ from beam_tfrecords.transforms.sources.inputs import (
     quote_input,
 )
 from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE, Uses
-from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
 # The start of a COCO file; COCO's own files start with `info` and `licenses`.
@@ -122,6 +122,7 @@ class CocoSource(Source):
         named = (storage.basename(file.entry.path).startswith(CAPTIONS) for file in files)
         self._has_captions = all(named) if needs.columns is None else CAPTIONS in needs.columns
         self._describe(uses=_USES)
+        self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
         if self._has_captions:
             self._describe(provides=frozenset({Content.IMAGE, Content.CAPTIONS}))
         self._are_classes = are_classes and not self._has_captions
@@ -129,7 +130,7 @@ class CocoSource(Source):
             of_objects = {Content.OBJECTS, *OUTLINES, Content.KEYPOINTS}
             self._describe(provides=self.description.provides | of_objects)
 
-    def samples(self) -> Iterator[SampleRef]:
+    def samples(self, tally: Tally) -> Iterator[SampleRef]:
         """Yields the images in the order of the files.
 
         Raises:
@@ -137,11 +138,8 @@ class CocoSource(Source):
           BuildError: a file was replaced in the meantime.
         """
         classes = dict[str, None]()
-        paths = [file.entry.path for file in self._files]
-        self.unmatched = []
         numbers: dict[str, set[int | None]] = {}
         by_url = False
-        self.notes = describe_splits(paths, [file.split for file in self._files], self._inputs)
         of_masks = pair_roots(self._files, self._roots.mask_root, "mask_root")
         for file, roots, masks in zip(
             self._files, pair_roots(self._files, self._roots.image_root), of_masks, strict=True
@@ -149,13 +147,10 @@ class CocoSource(Source):
             has_captions, has_boxes = self._has_captions, not (self._has_captions or self._are_classes)
             annotations = read_coco(file.entry, self._needs, needs_captions=has_captions, needs_boxes=has_boxes)
             classes.update(dict.fromkeys(annotations.class_names))
-            self.unmatched += annotations.unmatched(file.entry.path)
+            annotations.count(file.entry.path, tally)
             by_url = by_url or annotations.named_by_url
             for name in annotations.class_names:
                 numbers.setdefault(name, set()).add(annotations.class_numbers.get(name))
-            for field, count in annotations.fields.items():
-                self.skipped.see_field(printable(storage.basename(file.entry.path)), field, count)
-            self.notes += annotations.notes(file.entry.path)
             chosen = self._choose_roots(annotations, file.entry.path, roots)
             self._mask_roots = self._choose_mask_roots(annotations, file.entry.path, masks, chosen)
             for image in annotations.images:

@@ -26,7 +26,7 @@ from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError,
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.source import Unmatched
+from beam_tfrecords.transforms.sources.tally import Tally
 
 _ARRAYS = ("images", "annotations", "categories")
 # Name of the mask with all objects of an image.
@@ -297,19 +297,22 @@ class CocoAnnotations:
             keypoints=tuple(keypoints),
         )
 
-    def unmatched(self, path: str) -> list[Unmatched]:
-        """Returns the annotations of images that the file does not list."""
+    def count(self, path: str, tally: Tally) -> None:
+        """Counts the fields of the file and the annotations of images that it does not list, and adds notes."""
+        shown = printable(storage.basename(path))
+        for field, count in self.fields.items():
+            tally.see_field(shown, field, count)
         listed = self._order[np.isin(self._sorted, [image.number for image in self.images])]
         beside = len(self._of_image) - len(listed) + self._unplaced
         total = len(self._of_image) + self._unplaced
-        shown = printable(storage.basename(path))
-        note = f"{shown}: {beside:,} of {total:,} annotations belong to no image in it, and are left out"
-        return [Unmatched(note, beside, total)] if beside else []
+        if beside:
+            note = f"{shown}: {beside:,} of {total:,} annotations belong to no image in it, and are left out"
+            tally.add_unmatched(note, beside, total)
+            tally.notes.append(note)
+        tally.notes += self._notes(shown)
 
-    def notes(self, path: str) -> Iterator[str]:
+    def _notes(self, shown: str) -> Iterator[str]:
         """Yields notes on valid but unusual contents."""
-        shown = printable(storage.basename(path))
-        yield from (one.note for one in self.unmatched(path))
         if self._merged:
             yield f"{shown}: {self._merged:,} entries of 'images' name the file of another, and are one image with it"
         if self._bare:

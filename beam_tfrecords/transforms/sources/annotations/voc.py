@@ -31,7 +31,8 @@ from beam_tfrecords.transforms.sources.inputs import Inputs, key_prefixes, quote
 from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, OUTLINE, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.source import MakeSource, Source, Unmatched
+from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import split_of_folder
 
 _XML = ".xml"
@@ -70,26 +71,25 @@ class AnnotatedFolders(Source):
         self._inputs = inputs
         self._needs = needs
 
-    def samples(self) -> Iterator[SampleRef]:
+    def samples(self, tally: Tally) -> Iterator[SampleRef]:
         """Yields the images of all folders in turn.
 
         Raises:
           RequestError: polygons are needed, and no object has one.
         """
-        self.notes, self.unmatched = [], []
         self._forms: Counter[tuple[str, ...]] = Counter()
         self._outlines = 0
         total = bare = 0
         for prefix, root in self._roots.items():
-            for ref in self._samples_of(root.rstrip("/"), prefix, self._inputs.splits.get(root)):
+            for ref in self._samples_of(root.rstrip("/"), prefix, self._inputs.splits.get(root), tally):
                 found = ref.objects or Objects()
                 total, bare = total + len(found.labels), bare + (found.polygons or [b""] * len(found.labels)).count(b"")
                 yield ref
         for fields, count in self._forms.items():
             for field in fields:
-                self.skipped.see_field(f"*{_XML}", field, count)
+                tally.see_field(f"*{_XML}", field, count)
         if self._outlines:
-            self.skipped.see_field(f"*{_XML}", _OUTLINES, self._outlines)
+            tally.see_field(f"*{_XML}", _OUTLINES, self._outlines)
         if OUTLINES & self._needs.contents and total and bare == total:
             raise RequestError(
                 f"{quote_input(next(iter(self._roots.values())))}: none of its {total:,} objects has a polygon or a "
@@ -97,7 +97,7 @@ class AnnotatedFolders(Source):
                 code="no_polygons",
             )
         if OUTLINES & self._needs.contents and bare:
-            self.notes.append(describe_bare(bare, total, self._needs.contents))
+            tally.notes.append(describe_bare(bare, total, self._needs.contents))
 
     def _keep_needed(self, objects: Objects | SampleError) -> Objects | SampleError:
         """Returns objects without the polygons that the layout does not store, and counts these."""
@@ -106,13 +106,14 @@ class AnnotatedFolders(Source):
         self._outlines += sum(map(bool, objects.polygons))
         return dataclasses.replace(objects, polygons=())
 
-    def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
+    def _samples_of(self, root: str, prefix: str, split_of_root: str | None, tally: Tally) -> Iterator[SampleRef]:
         """Yields the images of one folder.
 
         Args:
           root: path of the folder.
           prefix: key prefix.
           split_of_root: split of all images, if the input states it.
+          tally: counts what is no sample.
         """
         raise NotImplementedError
 
@@ -120,8 +121,8 @@ class AnnotatedFolders(Source):
 class VocFilesSource(AnnotatedFolders):
     """Lists the images with an XML file of the same name, in name order."""
 
-    def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
-        images, annotations, count = self._list(root, prefix)
+    def _samples_of(self, root: str, prefix: str, split_of_root: str | None, tally: Tally) -> Iterator[SampleRef]:
+        images, annotations, count = self._list(root, prefix, tally)
         finder = _XmlImageFinder(images)
         pairs = [(name, entry, finder.find(name)) for name, entry in sorted(annotations.items())]
         paths = [found[0].path for _, _, found in pairs if len(found) == 1]
@@ -155,12 +156,12 @@ class VocFilesSource(AnnotatedFolders):
         without = sum(not found for _, _, found in pairs)
         if without:
             note = f"{without:,} of {len(pairs):,} XML files of {shown} belong to no image"
-            self.unmatched.append(Unmatched(note, without, len(pairs)))
+            tally.add_unmatched(note, without, len(pairs))
         if len(paths) < count:
             beside = count - len(set(paths))
-            self.notes.append(f"{beside:,} of {count:,} images of {shown} have no annotation, and are left out")
+            tally.notes.append(f"{beside:,} of {count:,} images of {shown} have no annotation, and are left out")
 
-    def _list(self, root: str, prefix: str) -> tuple[_ENTRIES, dict[str, storage.FileEntry], int]:
+    def _list(self, root: str, prefix: str, tally: Tally) -> tuple[_ENTRIES, dict[str, storage.FileEntry], int]:
         """Returns path without extension -> images; path without extension -> XML file; and the number of images."""
         images: _ENTRIES = defaultdict(list)
         annotations = {}
@@ -171,7 +172,7 @@ class VocFilesSource(AnnotatedFolders):
             if kind == _XML and is_utf8(relative):
                 annotations[stem] = entry
             elif kind:
-                self.skipped.add(kind, printable(prefix + relative))
+                tally.add(kind, printable(prefix + relative))
             else:
                 images[stem].append(entry)
         return images, annotations, sum(map(len, images.values()))
@@ -251,9 +252,9 @@ class VocSource(AnnotatedFolders):
         self._describe(provides=self.description.provides | (needs.contents & {Content.MASK}))
         self._lists = _MASK_LISTS if self._has_masks else _LISTS
 
-    def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
-        images = self._list_images(storage.join(root, _IMAGES), prefix)
-        masks = self._list_images(storage.join(root, _MASKS), prefix) if self._has_masks else None
+    def _samples_of(self, root: str, prefix: str, split_of_root: str | None, tally: Tally) -> Iterator[SampleRef]:
+        images = self._list_images(storage.join(root, _IMAGES), prefix, tally)
+        masks = self._list_images(storage.join(root, _MASKS), prefix, tally) if self._has_masks else None
         reads_objects = CLASSES & self._needs.contents
         folder = storage.join(root, _ANNOTATIONS)
         start = len(folder.rstrip("/")) + 1
@@ -262,7 +263,7 @@ class VocSource(AnnotatedFolders):
             for path in (entry.path for entry in (storage.list_files(folder, literal=True) if reads_objects else ()))
             if path.endswith(".xml")
         }
-        listed = self._read_lists(root)
+        listed = self._read_lists(root, tally)
         names = listed if listed else dict.fromkeys(sorted(annotated if masks is None else masks))
 
         def read(name: str) -> tuple[str, Objects | SampleError]:
@@ -291,15 +292,15 @@ class VocSource(AnnotatedFolders):
         if without_image:
             note = f"{without_image:,} of {len(described):,} files in {_ANNOTATIONS if reads_objects else _MASKS} of "
             note += f"{printable(storage.basename(root))} belong to no image in {_IMAGES}"
-            self.unmatched.append(Unmatched(note, without_image, len(described)))
+            tally.add_unmatched(note, without_image, len(described))
         beside = len(images.keys() - names)
         if beside:
             without = "have no annotation" if masks is None else "have no mask"
             why = f"are in no list of {self._lists}" if listed else without
             of = f"{len(images):,} images of {printable(storage.basename(root))}"
-            self.notes.append(f"{beside:,} of {of} {why}, and are left out")
+            tally.notes.append(f"{beside:,} of {of} {why}, and are left out")
 
-    def _list_images(self, folder: str, prefix: str) -> dict[str, storage.FileEntry]:
+    def _list_images(self, folder: str, prefix: str, tally: Tally) -> dict[str, storage.FileEntry]:
         """Returns name without extension -> image."""
         start = len(folder.rstrip("/")) + 1
         images = {}
@@ -307,12 +308,12 @@ class VocSource(AnnotatedFolders):
             relative = entry.path[start:]
             kind = skipped_kind(relative) or (None if is_utf8(relative) else "name that is not UTF-8")
             if kind:
-                self.skipped.add(kind, printable(prefix + relative))
+                tally.add(kind, printable(prefix + relative))
             else:
                 images[posixpath.splitext(relative)[0]] = entry
         return images
 
-    def _read_lists(self, root: str) -> dict[str, str | None]:
+    def _read_lists(self, root: str, tally: Tally) -> dict[str, str | None]:
         """Returns image name -> split from the lists; {} without lists."""
         paths = {split: storage.join(root, f"{self._lists}/{split}.txt") for split in (*_SPLITS, _BOTH)}
         there = {split: path for split, path in paths.items() if storage.is_file(path)}
@@ -327,7 +328,7 @@ class VocSource(AnnotatedFolders):
                     repeated += words[0] in names
                     names.setdefault(words[0], split_of_folder(split))
         if repeated:
-            self.notes.append(
+            tally.notes.append(
                 f"{repeated:,} images are in several lists of {self._lists}, and in the first of these splits"
             )
         return names

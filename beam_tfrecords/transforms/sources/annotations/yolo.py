@@ -51,6 +51,7 @@ from beam_tfrecords.transforms.sources.meaning.ledger import OUTLINE
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Some datasets have labels and caches next to the images.
 _NO_IMAGES = (".txt", ".cache", ".npy", ".yaml", ".yml")
@@ -121,7 +122,7 @@ class YoloSource(Source):
         self._numbers: set[int] = set()
         self._label_files = LabelFiles((data.root, *places.roots))
 
-    def samples(self) -> Iterator[SampleRef]:
+    def samples(self, tally: Tally) -> Iterator[SampleRef]:
         """Yields the images in split order; an image that several splits name belongs to the first.
 
         Raises:
@@ -130,10 +131,9 @@ class YoloSource(Source):
         """
         images, background, listed, without = 0, 0, 0, 0
         self._numbers.clear()
-        self.notes, self.unmatched, fields = [], [], Counter[str]()
-        self._fields = fields
+        self._fields = fields = Counter[str]()
         is_remote = storage.has_scheme(self._data.root)
-        found = self._images()
+        found = self._images(tally)
         first = list(itertools.islice(found, _FIRST_IMAGES))
         self._keypoints = self._data.keypoints or count_keypoints(self._read_texts(first))
         if Content.KEYPOINTS in self._needs.contents and not self._keypoints:
@@ -159,15 +159,14 @@ class YoloSource(Source):
                 yield reference(image.key, image.uri, objects, contents, split=image.split, found=image.found)
         self._refuse_numbers_from_one()
         for field, count in fields.items():
-            self.skipped.see_field("*.txt", field, count)
+            tally.see_field("*.txt", field, count)
         for key in self._data.others:
-            self.skipped.see_field(printable(storage.basename(self._data.file)), key)
-        self.unmatched = self._label_files.unmatched(images - background)
+            tally.see_field(printable(storage.basename(self._data.file)), key)
         if not (self._data.names or self._needs.class_names):
-            self.notes.append("there is no list of the classes, so that they are numbers; `class_names` names them")
-        self.notes += [*self._label_files.notes(), *(one.note for one in self.unmatched)]
+            tally.notes.append("there is no list of the classes, so that they are numbers; `class_names` names them")
+        self._label_files.count(images - background, tally)
         if background:
-            self.notes.append(f"{background:,} of {images:,} images have no label file, and are background")
+            tally.notes.append(f"{background:,} of {images:,} images have no label file, and are background")
         if without and without == listed:
             raise RequestError(
                 f"{quote_input(self._places.input)}: none of its {listed:,} objects has a polygon; use "
@@ -175,7 +174,7 @@ class YoloSource(Source):
                 code="no_polygons",
             )
         if without:
-            self.notes.append(describe_bare(without, listed, self._needs.contents))
+            tally.notes.append(describe_bare(without, listed, self._needs.contents))
 
     def _refuse_numbers_from_one(self) -> None:
         """Checks that the class numbers do not end with that of the names plus one, and lack 0."""
@@ -188,12 +187,12 @@ class YoloSource(Source):
                 code="first_class_number",
             )
 
-    def _images(self) -> Iterator[_Image]:
+    def _images(self, tally: Tally) -> Iterator[_Image]:
         seen: set[str] = set()
         for split, paths in self._data.splits.items():
             repeated = 0
             for path in paths:
-                listed = self._lines(path, split) if is_list(path) else self._files(path, split)
+                listed = self._lines(path, split, tally) if is_list(path) else self._files(path, split, tally)
                 for image in listed:
                     # Splits may share images, as in Ultralytics' small datasets; keeping both copies would leak data.
                     if image.uri in seen:
@@ -202,9 +201,9 @@ class YoloSource(Source):
                     seen.add(image.uri)
                     yield image
             if repeated:
-                self.notes.append(f"{repeated:,} images of {split} are named before, and are left out there")
+                tally.notes.append(f"{repeated:,} images of {split} are named before, and are left out there")
 
-    def _files(self, folder: str, split: str) -> Iterator[_Image]:
+    def _files(self, folder: str, split: str, tally: Tally) -> Iterator[_Image]:
         """Yields the images in a folder."""
         start = len(folder.rstrip("/")) + 1
         for entry in storage.list_files(folder, literal=True):
@@ -213,17 +212,18 @@ class YoloSource(Source):
             key = self._key(entry.path, split)
             if kind:
                 if not kind.endswith(_NO_IMAGES):
-                    self.skipped.add(kind, printable(key))
+                    tally.add(kind, printable(key))
             elif is_utf8(entry.path):
                 yield _Image(entry.path, key, split, entry)
             else:
                 error = SampleError(Stage.LIST, FailureReason.UNREADABLE, "the name is not valid UTF-8")
                 yield _Image(printable(entry.path), printable(key), split, failure=error)
 
-    def _lines(self, path: str, split: str) -> Iterator[_Image]:
+    def _lines(self, path: str, split: str, tally: Tally) -> Iterator[_Image]:
         """Yields the images in a list file, relative to the file's folder."""
         lines = read_text(path).splitlines()
-        dropped = self._find_dropped(path, [line.strip() for line in lines if line.strip()][:_MOST_LINES])
+        first = [line.strip() for line in lines if line.strip()][:_MOST_LINES]
+        dropped = self._find_dropped(path, first, tally)
         for number, line in enumerate(lines, 1):
             name = line.strip()
             if not name:
@@ -235,7 +235,7 @@ class YoloSource(Source):
             else:
                 yield _Image(uri, self._key(uri, split), split)
 
-    def _find_dropped(self, path: str, names: Sequence[str]) -> int:
+    def _find_dropped(self, path: str, names: Sequence[str], tally: Tally) -> int:
         """Returns how many leading folders to drop from the paths in a list, so that its first lines name files."""
         for dropped in range(max((name.count("/") for name in names), default=0) + 1):
             try:
@@ -248,7 +248,7 @@ class YoloSource(Source):
                     note = (
                         f"{printable(storage.basename(path))}: {printable(names[0])} is taken for {printable(uris[0])}"
                     )
-                    self.notes.append(note)
+                    tally.notes.append(note)
                 return dropped
         return 0
 

@@ -15,8 +15,8 @@ from beam_tfrecords.transforms.objects.polygons import pack_polygons
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import is_inside
-from beam_tfrecords.transforms.sources.source import Unmatched
 from beam_tfrecords.transforms.sources.tables.box_cells import MOST_SHARE
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Names of image folders, in lower case, with a sibling folder `labels`.
 _IMAGES = frozenset({"images", "image", "imgs", "img", "jpegimages"})
@@ -71,25 +71,27 @@ class LabelFiles:
             self._folders[folder] = retry_faults(folder, lambda: self._find(folder))
         return storage.join(self._folders[folder], f"{_stem(name)}.txt")
 
-    def notes(self) -> Iterator[str]:
+    def _notes(self) -> Iterator[str]:
         """Yields notes on labels in folders where Ultralytics does not look."""
         for images, labels in sorted(self._folders.items()):
             if labels != self._usual(images):
                 yield f"the labels of {printable(images)} are read from {printable(labels)}"
 
-    def unmatched(self, matched: int) -> list[Unmatched]:
-        """Returns the label files without an image.
+    def count(self, matched: int, tally: Tally) -> None:
+        """Counts the label files without an image, and adds notes.
 
         Args:
           matched: number of images with a label file.
         """
+        tally.notes += self._notes()
         folders = sorted(set(self._folders.values()))
         total = sum(1 for folder in folders for _ in _label_names(folder))
         if total <= matched:
-            return []
+            return
         where = ", ".join(map(printable, folders[:3]))
         note = f"{total - matched:,} of {total:,} label files belong to no image, in {where}"
-        return [Unmatched(note, total - matched, total)]
+        tally.add_unmatched(note, total - matched, total)
+        tally.notes.append(note)
 
     def _find(self, images: str) -> str:
         usual = self._usual(images)

@@ -30,9 +30,9 @@ from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern
 from beam_tfrecords.transforms.sources.registry import find_source
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Class ids of ImageNet.
 _WORDNET_ID = re.compile(r"n\d{8}")
@@ -50,15 +50,13 @@ class ReadArchive:
     source: str
     images: ReadImages
 
-    def __call__(
-        self, container: Container, staging: StagingFiles, skipped: Skipped
-    ) -> Iterator[SampleRef | RefColumns]:
+    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef | RefColumns]:
         """Yields a reference to each image.
 
         Args:
           container: the archive.
           staging: receives the plain bytes of a compressed archive.
-          skipped: counts the members that are not images.
+          tally: counts the members that are not images.
 
         Raises:
           ChangedError: the archive is no longer the listed version.
@@ -73,7 +71,7 @@ class ReadArchive:
             try:
                 for last in archive.members():
                     if last.kind:
-                        skipped.add_special(last.kind, container.key_prefix + member_path(last.name))
+                        tally.add_special(last.kind, container.key_prefix + member_path(last.name))
                     else:
                         yield last.entry(container.uri, container.fingerprint)
             except SampleError as error:
@@ -83,7 +81,7 @@ class ReadArchive:
             yield from self.images.list_images(
                 list_files(archive),
                 Root(folder, folder, container.key_prefix),
-                skipped,
+                tally,
                 is_image=lambda _: not last.can_peek or may_be_an_image(next(last.chunks(), b"")[:SNIFFED_BYTES]),
                 find_failure=lambda _: last.failure,
             )
@@ -132,7 +130,7 @@ class ArchiveSource(InferredSource, ContainerSource):
             where = quote_input(self._containers[0].uri)
             raise RequestError(f"{where} is not a {self.name} archive: {error.detail}", code="invalid_file") from error
 
-    def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
+    def infer(self, folders: FolderSummary, tally: Tally) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.infer`; interprets the folders of all archives together."""
         prefix = self._containers[0].key_prefix
         roots = [f"{container.uri}#" for container in self._containers]
@@ -141,7 +139,7 @@ class ArchiveSource(InferredSource, ContainerSource):
         names = [storage.basename(container.uri) for container in self._containers]
         where = quote_input(",".join(self._inputs.paths))
         if prefix and tree.images("") == tree.total() and self._names_are_classes(names):
-            self.notes.append(f"{where}: the archives have no folders; the name of each is the class")
+            tally.notes.append(f"{where}: the archives have no folders; the name of each is the class")
             keeps_splits = self._needs.splits.fractions is not None
             found = dict.fromkeys(prefixes, Interpretation())
             return ApplyInterpretations(found, _archive_name(self.name), keeps_splits, self._splits)
@@ -157,10 +155,10 @@ class ArchiveSource(InferredSource, ContainerSource):
             folders=roots,
         )
         try:
-            meaning = self._infer(tree, request)
+            meaning = self._infer(tree, request, tally)
         except storage.MemberError:
             # The files of a damaged archive cannot be opened; their names remain.
-            meaning = self._infer(tree, dataclasses.replace(request, root=None, folders=()))
+            meaning = self._infer(tree, dataclasses.replace(request, root=None, folders=()), tally)
         found = dict.fromkeys(prefixes, meaning)
         return self._change(found, {prefix: tree}, folders=folders, splits=self._splits)
 

@@ -18,10 +18,10 @@ from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS, skipped_kind
 from beam_tfrecords.transforms.sources.path_rule import shorten
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE
+from beam_tfrecords.transforms.sources.tally import Tally
 
 _INTEGERS = frozenset({"cls", "cls2", "index", "inx", "id"})
 _TEXTS = frozenset({"txt", "text", "transcript"})
@@ -69,13 +69,13 @@ class ReadWebDataset:
     splits: Mapping[str, str]
     mask: str | None = None
 
-    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
         """Yields one reference per sample.
 
         Args:
           container: the archive.
           staging: receives the plain bytes of a compressed archive.
-          skipped: counts the members that do not belong to samples.
+          tally: counts the members that do not belong to samples.
 
         Raises:
           ChangedError: the archive is no longer the listed version.
@@ -84,19 +84,19 @@ class ReadWebDataset:
         sample = _Sample("", edge="first")
         uri, size, version = container.uri, container.size, container.version
         with open_tar(uri, size=size, version=version, copy=staging.start_copy) as archive:
-            for key, suffix, member in list_members(archive, container, skipped):
+            for key, suffix, member in list_members(archive, container, tally):
                 if key != sample.key:
                     if sample.suffixes:
                         yield self._read(sample, container)
                     sample = _Sample(key, edge="" if sample.suffixes else "first")
-                failure = self._add(sample, suffix, member, container, skipped)
+                failure = self._add(sample, suffix, member, container, tally)
                 sample.failure = sample.failure or failure
         if sample.suffixes:
             sample.edge = sample.edge or "last"
             yield self._read(sample, container)
 
     def _add(
-        self, sample: _Sample, suffix: str, member: Member, container: Container, skipped: Skipped
+        self, sample: _Sample, suffix: str, member: Member, container: Container, tally: Tally
     ) -> SampleError | None:
         """Adds a member to its sample; returns an error that rejects the sample if the member is invalid.
 
@@ -125,7 +125,7 @@ class ReadWebDataset:
             except SampleError as error:
                 return error
         elif not (is_value(suffix) or is_object(suffix)):
-            skipped.add(f".{suffix.rpartition('.')[2]}", container.key_prefix + member_path(member.name))
+            tally.add(f".{suffix.rpartition('.')[2]}", container.key_prefix + member_path(member.name))
         return None
 
     @property
@@ -168,7 +168,7 @@ def _locate(member: Member, container: Container) -> Locator:
 
 
 def list_members(
-    archive: TarReader, container: Container, skipped: Skipped | None = None
+    archive: TarReader, container: Container, tally: Tally | None = None
 ) -> Iterator[tuple[str, str, Member]]:
     """Yields the members of samples as (key, suffix, member)."""
     for member in archive.members():
@@ -177,8 +177,8 @@ def list_members(
         name = split_name(path)
         if kind is None and name is not None:
             yield *name, member
-        elif skipped is not None:
-            skipped.add(kind or "no suffix", container.key_prefix + path)
+        elif tally is not None:
+            tally.add(kind or "no suffix", container.key_prefix + path)
 
 
 def split_name(path: str) -> tuple[str, str] | None:
@@ -189,7 +189,7 @@ def split_name(path: str) -> tuple[str, str] | None:
 
 
 def meta_kind(path: str) -> str | None:
-    """Returns why a member does not belong to a sample, as `Skipped` counts it; None if it does."""
+    """Returns why a member does not belong to a sample, as `Tally` counts it; None if it does."""
     if _META.match(path):
         return "metadata"
     kind = skipped_kind(path)

@@ -21,12 +21,12 @@ from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Usual label names, in addition to those of tables.
 _LABELS = ("y", "target", "targets")
@@ -147,13 +147,13 @@ class ReadStacks:
     splits: Mapping[str, str]
     by_arrays: bool
 
-    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
         """Yields one reference per image; rejects missing images if the file states the number of images.
 
         Args:
           container: the file.
           staging: receives the images of a compressed file.
-          skipped: not used.
+          tally: not used.
 
         Raises:
           ChangedError: the file is no longer the listed version.

@@ -20,6 +20,7 @@ from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.table import TableFile
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Number of samples to list for a suggestion.
 _MOST = 1000
@@ -61,7 +62,7 @@ def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0,
         source = open_input(spec, needs).read(needs)
         if source.containers() is not None:
             return True
-        wanted = (ref for ref in one_by_one(source.samples()) if spec.selection.skips_path(ref.key) is None)
+        wanted = (ref for ref in one_by_one(source.samples(Tally())) if spec.selection.skips_path(ref.key) is None)
         refs = list(itertools.islice(wanted, _MOST))
     if layout == "detection" and not any(ref.objects and ref.objects.labels for ref in refs):
         return False

@@ -54,8 +54,9 @@ from beam_tfrecords.transforms.sources.inputs import (
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import key_of_path, shorten
-from beam_tfrecords.transforms.sources.source import MakeSource, Source, Unmatched
+from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.tables.cells import read_text, read_value
+from beam_tfrecords.transforms.sources.tally import Tally
 
 _THREADS = 16
 
@@ -181,7 +182,8 @@ class DocumentSource(Source):
         self, mapping: DocumentMapping, documents: Sequence[_Document], notes: Sequence[str], draft: str, needs: Needs
     ) -> None:
         super().__init__()
-        self.mapping, self.documents, self._said, self._needs = mapping, documents, notes, needs
+        self.mapping, self.documents, self._needs = mapping, documents, needs
+        self.notes += notes
         found = {
             Content.IMAGE: True,
             Content.LABEL: mapping.label or mapping.objects,
@@ -203,14 +205,13 @@ class DocumentSource(Source):
             groups_rows=are_rows and mapping.samples is not None and bool(mapping.objects) and are_objects,
         )
 
-    def samples(self) -> Iterator[SampleRef]:
+    def samples(self, tally: Tally) -> Iterator[SampleRef]:
         """Yields the samples of all documents in turn.
 
         Raises:
           RequestError: a document of several samples is damaged, or the mapping does not fit.
         """
-        self.notes, self.unmatched = [*self._said], []
-        self._reader = ObjectReader(self.mapping, self._needs.contents)
+        self._tally, self._reader = tally, ObjectReader(self.mapping, self._needs.contents)
         self._fields = DocumentFields(self.mapping)
         self._finders = {
             roots: ImageFinder(self._list_images(roots)) for roots in {one.roots for one in self.documents}
@@ -232,7 +233,7 @@ class DocumentSource(Source):
         names = {posixpath.basename(one.below) for one in self.documents}
         shown = printable(names.pop()) if len(names) == 1 else self.mapping.documents or "documents"
         for field, count in self._fields.counts.items():
-            self.skipped.see_field(shown, field, count)
+            self._tally.see_field(shown, field, count)
         self._describe(uses=self._fields.uses)
         self._add_notes()
         if OUTLINES & self._needs.contents and reader.without and Content.POLYGONS in self.description.provides:
@@ -242,7 +243,7 @@ class DocumentSource(Source):
                     "polygon; use `layout=detection`",
                     code="no_polygons",
                 )
-            self.notes.append(describe_bare(reader.without, reader.read_count, self._needs.contents))
+            self._tally.notes.append(describe_bare(reader.without, reader.read_count, self._needs.contents))
 
     def _samples(self) -> Iterator[SampleRef]:
         are_remote = any(storage.has_scheme(one.file.path) for one in self.documents)
@@ -281,7 +282,7 @@ class DocumentSource(Source):
         if found is None:
             if holds_one(document.below, self.mapping) and not (document.is_given or self._is_annotated(node)):
                 # A README.txt, a file of class names, or of another tool.
-                self.skipped.add("without annotations", printable(document.below))
+                self._tally.add("without annotations", printable(document.below))
                 return None
             self._missing += [name] if name else []
             detail = f"no image of the name {shorten(name)}" if name else f"`image: {image.text}` finds nothing"
@@ -347,7 +348,7 @@ class DocumentSource(Source):
                 if entry.path in documents:
                     continue
                 if kind := unpaired_kind(below):
-                    self.skipped.add(kind, printable(prefixes[root] + below))
+                    self._tally.add(kind, printable(prefixes[root] + below))
                 else:
                     yield prefixes[root] + below, entry
 
@@ -355,25 +356,25 @@ class DocumentSource(Source):
         shown = f"mapping {self.mapping.name}"
         if self._missing:
             note = f"{len(self._missing):,} of {self._total:,} annotated images are not there"
-            self.unmatched.append(Unmatched(note, len(self._missing), self._total))
+            self._tally.add_unmatched(note, len(self._missing), self._total)
         images = sum(finder.count for finder in self._finders.values())
         if len(self._seen) < images:
             beside = images - len(self._seen)
-            self.notes.append(f"{beside:,} of {images:,} images have no annotation, and are left out")
+            self._tally.notes.append(f"{beside:,} of {images:,} images have no annotation, and are left out")
         if self.mapping.split and not self._needs.splits.are_auto:
-            self.notes.append(f"the splits that the {shown} finds are not used: `splits` decides")
+            self._tally.notes.append(f"the splits that the {shown} finds are not used: `splits` decides")
         if self._alternatives:
             note = f"{self._alternatives:,} of {self._total:,} samples have several annotations; the {shown} reads one"
-            self.notes.append(note)
+            self._tally.notes.append(note)
         for one in self._silent:
-            self.notes.append(f"`{one.key}: {one.text}` of the {shown} finds nothing in {self._total:,} samples")
+            self._tally.notes.append(f"`{one.key}: {one.text}` of the {shown} finds nothing in {self._total:,} samples")
         reader = self._reader
         if reader.several:
-            self.notes.append(f"{reader.several:,} objects have several classes, and are an object for each")
+            self._tally.notes.append(f"{reader.several:,} objects have several classes, and are an object for each")
         if reader.ignored:
-            self.notes.append(f"{reader.ignored:,} objects are ignored, as the {shown} says")
+            self._tally.notes.append(f"{reader.ignored:,} objects are ignored, as the {shown} says")
         if reader.other:
-            self.notes.append(
+            self._tally.notes.append(
                 f"{reader.other:,} of {reader.total:,} elements are of no kind that the {shown} reads, and are left out"
             )
 

@@ -42,9 +42,9 @@ from beam_tfrecords.transforms.sources.path_labels import (
     path_group,
     path_label,
 )
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Number of references to collect for a batch.
 _MOST = 256
@@ -76,12 +76,12 @@ class ImageFolder(InferredSource):
         if not self._has_masks and all(storage.can_partition(root.listing) for root in roots):
             self.most_listed_here = MOST_LISTED_HERE
 
-    def samples(self) -> Iterator[SampleRef | RefColumns]:
-        """Yields a reference to each image, in the listing order of the storage; may be iterated once."""
+    def samples(self, tally: Tally) -> Iterator[SampleRef | RefColumns]:
+        """Yields a reference to each image, in the listing order of the storage."""
         for root in self._roots:
             files = storage.list_files(root.listing, special=True, literal=root.is_folder)
             masks = self._masks.get(root.key_prefix, ())
-            yield from self.read_container.list_images(files, root, self.skipped, masks)
+            yield from self.read_container.list_images(files, root, tally, masks)
 
     def partitions(self) -> Sequence[Container]:
         """See `Source.partitions`."""
@@ -91,10 +91,11 @@ class ImageFolder(InferredSource):
             for partition in storage.partition_listing(root.listing, literal=root.is_folder)
         ]
 
-    def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
+    def infer(self, folders: FolderSummary, tally: Tally) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.infer`."""
-        self.unmatched = list(find_unmatched(itertools.chain.from_iterable(self._masks.values())))
-        self.notes += [one.note for one in self.unmatched]
+        unmatched = list(find_unmatched(itertools.chain.from_iterable(self._masks.values())))
+        tally.unmatched += unmatched
+        tally.notes += [one.note for one in unmatched]
         trees = {root.key_prefix: folders.tree(root.key_prefix) for root in self._roots}
         names = [storage.basename(root.folder) for root in self._roots]
         found: dict[str, Interpretation] = {}
@@ -102,7 +103,7 @@ class ImageFolder(InferredSource):
             tree = trees[root.key_prefix]
             if not tree.total():
                 found[root.key_prefix] = Interpretation()
-                self.notes.append(f"no image in {quote_input(root.listing)}")
+                tally.notes.append(f"no image in {quote_input(root.listing)}")
                 continue
             is_alone = root.is_folder and len(self._roots) == 1 and not self._names_paths()
             path = root.folder if is_alone else None
@@ -118,9 +119,9 @@ class ImageFolder(InferredSource):
                 says_splits=bool(self._inputs.splits),
                 folders=[root.folder] if root.is_folder else (),
             )
-            found[root.key_prefix] = self._infer(tree, request)
+            found[root.key_prefix] = self._infer(tree, request, tally)
             if root.is_folder and request.by_folders:
-                self.notes += describe_empty(root, tree, found[root.key_prefix], self._spec.selection)
+                tally.notes += describe_empty(root, tree, found[root.key_prefix], self._spec.selection)
         if self._has_masks and not self._masks:
             raise RequestError(
                 f"{quote_input(self._roots[0].listing)}: the layout needs masks; name their folder with `mask_root`, "
@@ -176,19 +177,17 @@ class ReadImages:
     pattern: re.Pattern[str] | None
     needs: Needs
 
-    def __call__(
-        self, container: Container, staging: StagingFiles, skipped: Skipped
-    ) -> Iterator[SampleRef | RefColumns]:
+    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef | RefColumns]:
         """Yields a reference to each image."""
         root = self.roots[container.key_prefix]
         files = storage.list_partition(root.listing, container.partition, special=True, literal=root.is_folder)
-        return self.list_images(files, root, skipped)
+        return self.list_images(files, root, tally)
 
     def list_images(
         self,
         files: Iterable[storage.FileEntry],
         root: Root,
-        skipped: Skipped,
+        tally: Tally,
         masks: Sequence[MaskFiles] = (),
         *,
         is_image: Callable[[storage.FileEntry], bool] | None = None,
@@ -199,7 +198,7 @@ class ReadImages:
         Args:
           files: the listed files.
           root: their root.
-          skipped: counts the files that are not images.
+          tally: counts the files that are not images.
           masks: files with masks.
           is_image: whether the file that was listed last may be an image, by its first bytes.
           find_failure: returns why it is rejected without being read.
@@ -245,7 +244,7 @@ class ReadImages:
                 kind = NOT_AN_IMAGE
             key = root.key_prefix + relative
             if kind is not None:
-                skipped.add(kind, printable(key))
+                tally.add(kind, printable(key))
                 continue
             failure = find_failure(entry)
             if is_plain and failure is None:

@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.sources.image_roots import own_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
-from beam_tfrecords.transforms.sources.source import Unmatched
+from beam_tfrecords.transforms.sources.tally import Unmatched
 
 _MOST_NAMES = 64
 

@@ -27,6 +27,7 @@ from beam_tfrecords.transforms.sources.path_labels import (
     path_label,
 )
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Of all names, the share that must be in every folder.
 _LEAST_COMMON = 0.5
@@ -79,28 +80,27 @@ class PairedImages(Source):
             columns=columns,
             column_types=dict.fromkeys(columns, "bytes") or None,
         )
-        self._notes = describe_path_columns(columns, self._taken)
+        self.notes += describe_path_columns(columns, self._taken)
 
-    def samples(self) -> Iterator[SampleRef]:
+    def samples(self, tally: Tally) -> Iterator[SampleRef]:
         """Yields the samples in the order of the first folder.
 
         Raises:
           RequestError: fewer than half of the names are in every folder.
         """
-        self.notes = [*self._notes]
-        found = _match_names({name: self._list(name) for name in self._folders})
+        found = _match_names({name: self._list(name, tally) for name in self._folders})
         first = next(iter(found.values()))
         for stem in sorted({one for files in found.values() for one in files}, key=lambda one: (one not in first, one)):
             yield self._reference({name: files.get(stem, []) for name, files in found.items()})
 
-    def _list(self, name: str) -> _Files:
+    def _list(self, name: str, tally: Tally) -> _Files:
         """Returns path below a folder without extension -> images."""
         root = self._folders[name]
         files: _Files = {}
         for entry in storage.list_files(root.listing, literal=root.is_folder):
             below = entry.path[root.start :]
             if kind := unpaired_kind(below, arrays=Content.ARRAY in self._needs.contents):
-                self.skipped.add(kind, printable(f"{name}/{below}"))
+                tally.add(kind, printable(f"{name}/{below}"))
             else:
                 files.setdefault(posixpath.splitext(below)[0], []).append(entry)
         return files

@@ -21,8 +21,8 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.records.file_names import FILE_NAMES, file_name
 from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.records.object_features import find_object_features, read_objects
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import read_cell
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Usual names of the fields, the first of which are those of `Sample`; the others are TensorFlow's.
 _USUAL = {
@@ -48,22 +48,22 @@ class ElementReader:
     fields: Mapping[str, str]
     needs_objects: bool
 
-    def read(self, element: Any, staging: StagingFiles, skipped: Skipped) -> SampleRef:
+    def read(self, element: Any, staging: StagingFiles, tally: Tally) -> SampleRef:
         """Returns the reference of an element; a rejected one if a value cannot be stored or an image does not exist.
 
         Args:
           element: a `Sample`, a dictionary, a dataclass, a `NamedTuple`, a `beam.Row`, or a `tf.train.Example`, which
             may be serialized.
           staging: receives bytes and arrays.
-          skipped: counts the fields of the element.
+          tally: counts the fields of the element.
 
         Raises:
           BuildError: the element has another type, or no key; or a service fault.
         """
         if isinstance(element, Sample):
-            return self.samples.read(element, staging, skipped)
+            return self.samples.read(element, staging, tally)
         if (data := _serialized(element)) is not None:
-            return self._read_example(data, staging, skipped)
+            return self._read_example(data, staging, tally)
         row = _row_of(element)
         if row is None:
             raise BuildError(
@@ -82,9 +82,9 @@ class ElementReader:
                 "field `key`, or the name of another one in `key_column`"
             )
         label = self._take(row, "label")
-        return self._read_row(key, staging, skipped, image=image, label=label, columns=row, **attributes)
+        return self._read_row(key, staging, tally, image=image, label=label, columns=row, **attributes)
 
-    def _read_example(self, data: bytes, staging: StagingFiles, skipped: Skipped) -> SampleRef:
+    def _read_example(self, data: bytes, staging: StagingFiles, tally: Tally) -> SampleRef:
         try:
             features = parse_plain_example(data)
         except ValueError as error:
@@ -103,7 +103,7 @@ class ElementReader:
         ref = self._read_row(
             key,
             staging,
-            skipped,
+            tally,
             image=image,
             mask=mask,
             label=_texts(label),
@@ -120,14 +120,14 @@ class ElementReader:
         labels = [one - found.first_class if isinstance(one, int) else one for one in objects.labels]
         return dataclasses.replace(ref, objects=dataclasses.replace(objects, labels=tuple(labels)))
 
-    def _read_row(self, key: Any, staging: StagingFiles, skipped: Skipped, **attributes: Any) -> SampleRef:
+    def _read_row(self, key: Any, staging: StagingFiles, tally: Tally, **attributes: Any) -> SampleRef:
         try:
             if isinstance(objects := attributes.get("objects"), Mapping):
                 attributes["objects"] = _make_objects(objects)
             sample = Sample(key, **attributes)
         except (TypeError, ValueError) as error:
             return _rejected(str(key), error)
-        return self.samples.read(sample, staging, skipped)
+        return self.samples.read(sample, staging, tally)
 
     def _take(self, row: dict[str, Any], what: str) -> Any:
         """Removes a field from a row and returns its value; None if the row has none."""

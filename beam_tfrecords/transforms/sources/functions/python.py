@@ -27,9 +27,9 @@ from beam_tfrecords.transforms.sources.functions.sample_reader import SampleRead
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import MakeSource, ReadPipeline, Source
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Number of first samples to inspect, and of parts to try for them.
 _FIRST, _MOST_PARTS = 20, 20
@@ -239,7 +239,7 @@ def _contents(first: Sequence[Sample]) -> frozenset[Content]:
 
 
 def _read_part(
-    function: UserFunction, reader: SampleReader, container: Container, staging: StagingFiles, skipped: Skipped
+    function: UserFunction, reader: SampleReader, container: Container, staging: StagingFiles, tally: Tally
 ) -> Iterator[SampleRef]:
     """Yields one reference per sample of a part.
 
@@ -248,7 +248,7 @@ def _read_part(
       reader: reads its samples.
       container: the part.
       staging: receives bytes and arrays.
-      skipped: counts the fields of the samples.
+      tally: counts the fields of the samples.
 
     Raises:
       BuildError: the function fails, so that its remaining samples are unknown.
@@ -256,7 +256,7 @@ def _read_part(
     _, *call = container.partition
     samples = _guarded(function, lambda: _iterate(function.load()(*call)), call)
     while (sample := _guarded(function, lambda: next(samples, _END), call)) is not _END:
-        yield reader.read(sample, staging, skipped)
+        yield reader.read(sample, staging, tally)
 
 
 def _guarded(function: UserFunction, step: Callable[[], Any], call: Sequence[Any]) -> Any:

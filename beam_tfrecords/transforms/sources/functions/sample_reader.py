@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.meaning.ledger import BOX, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.path_rule import resolve
-from beam_tfrecords.transforms.sources.skipped import Skipped
+from beam_tfrecords.transforms.sources.tally import Tally
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +44,13 @@ class SampleReader:
     group_column: str | None
     is_usual: bool = False
 
-    def read(self, sample: Any, staging: StagingFiles, skipped: Skipped) -> SampleRef:
+    def read(self, sample: Any, staging: StagingFiles, tally: Tally) -> SampleRef:
         """Returns the reference of a sample; a rejected one if a value cannot be stored or an image does not exist.
 
         Args:
           sample: the sample.
           staging: receives bytes and arrays.
-          skipped: counts the fields of the sample.
+          tally: counts the fields of the sample.
 
         Raises:
           BuildError: the object is not a `Sample`, or a service fault.
@@ -60,7 +60,7 @@ class SampleReader:
                 f"{quote_input(self.name)}: it gave {type(sample).__name__} where a beam_tfrecords.Sample is expected"
             )
         for field in _fields_of(sample):
-            skipped.see_field(self.name, field)
+            tally.see_field(self.name, field)
         images: dict[str, Locator] = {}
         key = storage.shown(sample.key)
         split = None if sample.split is None else SPLIT_NAMES.get(sample.split, sample.split)

@@ -33,9 +33,9 @@ from beam_tfrecords.transforms.objects.polygons import pack_mask, pack_polygons
 from beam_tfrecords.transforms.refs.sample_refs import Range, RecordRange, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.records.record_rows import corrupt, scan_file
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_cell, read_value
 from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Number of index rows to convert to Python values at once.
 _ROWS = 1024
@@ -86,13 +86,13 @@ class ReadDataset:
     contents: frozenset[Content] = frozenset()
     joins: Sequence[JoinedTable] = ()
 
-    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
         """Yields one reference per record; rejects damaged records and all missing records of a damaged shard.
 
         Args:
           container: the shard.
           staging: receives the examples of a compressed shard.
-          skipped: not used.
+          tally: not used.
 
         Raises:
           ChangedError: the shard is no longer the listed version.

@@ -28,10 +28,10 @@ from beam_tfrecords.transforms.sources.records.compressed import open_records
 from beam_tfrecords.transforms.sources.records.file_names import FILE_NAMES, file_name
 from beam_tfrecords.transforms.sources.records.object_features import ObjectFeatures, read_objects
 from beam_tfrecords.transforms.sources.records.record_images import FoundImage, NamedFiles
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_cell
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Limit for a record, which is kept in memory; no image is that large, so a longer record is damaged.
 _MOST_BYTES = 1 << 30
@@ -78,7 +78,7 @@ class ReadTfrecord:
     known: frozenset[str] = frozenset()
     names_images: bool = False
 
-    def __call__(self, container: Container, staging: StagingFiles, skipped: Skipped) -> Iterator[SampleRef]:
+    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
         """Yields one reference per record; rejects a damaged record, and continues after it if the framing allows.
 
         Also rejects missing records if the number of records in the file is known.
@@ -86,7 +86,7 @@ class ReadTfrecord:
         Args:
           container: the file.
           staging: receives the images of a compressed file.
-          skipped: counts the features that the first records do not have.
+          tally: counts the features that the first records do not have.
 
         Raises:
           ChangedError: the file is no longer the listed version.
@@ -102,7 +102,7 @@ class ReadTfrecord:
                         raise corrupt(record)
                 else:
                     end = record.offset + record.length
-                yield self._read(cells, container, record, staging, skipped, is_compressed=is_compressed)
+                yield self._read(cells, container, record, staging, tally, is_compressed=is_compressed)
                 number += 1
             if number < (length or 0):
                 detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
@@ -119,7 +119,7 @@ class ReadTfrecord:
         container: Container,
         record: Record | RecordError,
         staging: StagingFiles,
-        skipped: Skipped,
+        tally: Tally,
         *,
         is_compressed: bool,
     ) -> SampleRef:
@@ -141,7 +141,7 @@ class ReadTfrecord:
                 raise corrupt(record)
             located.features = parse_plain_example(record.data)
             for feature in located.features.keys() - self.known:
-                skipped.see_field(printable(storage.basename(container.uri)), feature)
+                tally.see_field(printable(storage.basename(container.uri)), feature)
             row = {column: read_cell(located.features.get(column)) for column in cells.needed}
             if self.names_images and (name := file_name(_names_of(located.features))):
                 located.key = f"{located.key}/{name}"

@@ -23,7 +23,6 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import CLASS_FIELDS
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
@@ -31,6 +30,7 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import fitting_rows,
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
 from beam_tfrecords.transforms.sources.tables.table_rows import list_rows
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Target size of the images in a batch, and the most rows of a batch.
 _BATCH_BYTES = 32 << 20
@@ -63,9 +63,7 @@ class ReadHfParquet:
     allow_outside_root: bool
     classes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
-    def __call__(
-        self, container: Container, staging: StagingFiles, skipped: Skipped
-    ) -> Iterator[SampleRef | RefColumns]:
+    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef | RefColumns]:
         """Yields one reference per row.
 
         Args:

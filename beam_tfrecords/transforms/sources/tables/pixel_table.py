@@ -25,7 +25,6 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import square_sha
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
@@ -34,6 +33,7 @@ from beam_tfrecords.transforms.sources.tables.row_values import Located, RowRead
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
 from beam_tfrecords.transforms.sources.tables.table_rows import list_rows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
+from beam_tfrecords.transforms.sources.tally import Tally
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,9 +54,7 @@ class ReadPixels:
     splits: Mapping[str, str]
     text: TextSettings
 
-    def __call__(
-        self, container: Container, staging: StagingFiles, skipped: Skipped
-    ) -> Iterator[SampleRef | RefColumns]:
+    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef | RefColumns]:
         """Yields one reference per row.
 
         Args:

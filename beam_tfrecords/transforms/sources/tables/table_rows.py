@@ -19,12 +19,12 @@ from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
-from beam_tfrecords.transforms.sources.skipped import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.mask_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile, UnjoinedRow
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Most rows of a batch, and most characters.
 _BATCH = 256
@@ -251,9 +251,7 @@ class ReadRows:
 
     readers: Mapping[tuple[str, str], TableReader]
 
-    def __call__(
-        self, container: Container, staging: StagingFiles, skipped: Skipped
-    ) -> Iterator[SampleRef | RefColumns]:
+    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef | RefColumns]:
         """Yields one reference per row, or batches of references.
 
         Raises:

@@ -35,6 +35,7 @@ from beam_tfrecords.transforms.sources.tables.table import TableFile, available
 from beam_tfrecords.transforms.sources.tables.table_rows import ReadRows, TableReader
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # For smaller tables, parallel listing costs more time than it saves.
 _LEAST_BYTES = 4 << 20
@@ -141,8 +142,8 @@ class TableSource(Source):
         found = [one for one in found if one.settings != {"label_column": self.description.label_column}]
         return "", [one for one in found if one.settings.keys() & {"label_column", "label_columns"}]
 
-    def samples(self) -> Iterator[SampleRef]:
-        """Yields one reference per row, in the order of the tables; may be iterated once.
+    def samples(self, tally: Tally) -> Iterator[SampleRef]:
+        """Yields one reference per row, in the order of the tables.
 
         Raises:
           RequestError: no row has an existing mask.
@@ -150,7 +151,7 @@ class TableSource(Source):
         """
         without: str | None = None
         is_found = False
-        for ref in itertools.chain.from_iterable(map(self._until_damage, self._readers)):
+        for ref in itertools.chain.from_iterable(self._until_damage(reader, tally) for reader in self._readers):
             if Content.MASK in self.description.provides and not is_found and ref.images:
                 is_found = MASK in ref.images
                 without = without or (ref.failure[1] if ref.failure else None)
@@ -162,9 +163,9 @@ class TableSource(Source):
                 code="missing_masks",
             )
 
-    def _until_damage(self, reader: TableReader) -> Iterator[SampleRef]:
+    def _until_damage(self, reader: TableReader, tally: Tally) -> Iterator[SampleRef]:
         table = Container.of(reader.file, key_prefix=reader.key_prefix)
-        return one_by_one(until_damage(self.read_container.samples(reader), table, self.skipped))
+        return one_by_one(until_damage(self.read_container.samples(reader), table, tally))
 
     def partitions(self) -> Sequence[Container]:
         """See `Source.partitions`: ranges of rows."""

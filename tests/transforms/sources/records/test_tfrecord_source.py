@@ -18,7 +18,7 @@ from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.detect.judge import describe_unused
-from beam_tfrecords.transforms.sources.skipped import Skipped
+from beam_tfrecords.transforms.sources.tally import Tally
 from tests.framing import framed
 from tests.refusals import refuses
 from tests.source_requests import FRACTIONS
@@ -74,8 +74,8 @@ def write(tmp_path) -> Callable[..., Path]:
 @pytest.fixture
 def read(opened, read_containers) -> Callable[..., list[SampleRef]]:
     def run(*inputs: Path, **fields: Any) -> list[SampleRef]:
-        samples, skipped = read_containers(opened(*inputs, source="tfrecord", **fields))
-        assert not skipped.counts
+        samples, tally = read_containers(opened(*inputs, source="tfrecord", **fields))
+        assert not tally.counts
         return samples
 
     return run
@@ -282,7 +282,7 @@ def test_a_file_that_is_replaced_is_changed(write, opened, tmp_path):
     os.rename(tmp_path / "a.tfrecord", tmp_path / "b.tfrecord")
     write(2)
     with pytest.raises(storage.ChangedError):
-        list(source.read_container(container, None, Skipped()))
+        list(source.read_container(container, None, Tally()))
 
 
 @pytest.mark.parametrize(("data", "found"), [(b"", "no record"), (b"no records at all" * 9, "record 0: the length's")])
@@ -356,9 +356,9 @@ def test_a_damaged_first_record_is_one_failure(write, read, tmp_path, damage):
 def test_a_damaged_first_file_is_one_failure(write, opened, read_containers, tmp_path):
     write(2, to="old/b.tfrecord")
     (tmp_path / "old/a.tfrecord").write_bytes(b"damaged")
-    samples, skipped = read_containers(opened(tmp_path / "old", source="tfrecord"))
+    samples, tally = read_containers(opened(tmp_path / "old", source="tfrecord"))
     assert [one.failure is None for one in samples] == [False, True, True]
-    assert [one.uri for one in skipped.damaged] == [str(tmp_path / "old/a.tfrecord")]
+    assert [one.uri for one in tally.damaged] == [str(tmp_path / "old/a.tfrecord")]
 
 
 def boxes_of(label: str, *numbers: int) -> dict[str, Any]:

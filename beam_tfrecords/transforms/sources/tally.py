@@ -1,4 +1,4 @@
-"""Files that a listing skips and counts, and damaged containers."""
+"""What a listing counts: skipped files, unmatched annotations, fields of the input, damage, and notes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import bisect
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable
+
+import msgpack
 
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.selection import matches
@@ -31,9 +33,24 @@ class Damage:
     detail: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Unmatched:
+    """Annotations that match no image.
+
+    Attributes:
+      note: message about the annotations.
+      count: number of annotations without an image.
+      total: number of all annotations of this kind.
+    """
+
+    note: str
+    count: int
+    total: int
+
+
 @dataclasses.dataclass
-class Skipped:
-    """Counts skipped files by kind, with a few keys of each kind, and collects damaged containers.
+class Tally:
+    """Counts what a listing skips or does not match, and collects notes and damage. Mergeable and picklable.
 
     The result does not depend on how the listing is divided among workers.
 
@@ -44,7 +61,9 @@ class Skipped:
       folders: folders of the files; not merged.
       fields: (file, field) -> number of its values, of fields that the reader has seen; a file may be a glob.
       damaged: containers that could not be read to their end.
-      unmatched: globs of the request that have matched no file so far; not merged.
+      unmatched: annotations, label files and masks without an image.
+      notes: warnings about a valid but unusual input, one line each.
+      globs: globs of the request that have matched no file so far; not merged.
     """
 
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -52,12 +71,14 @@ class Skipped:
     folders: FolderSummary = dataclasses.field(default_factory=FolderSummary)
     fields: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)
     damaged: list[Damage] = dataclasses.field(default_factory=list)
-    unmatched: set[str] = dataclasses.field(default_factory=set)
+    unmatched: list[Unmatched] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    globs: set[str] = dataclasses.field(default_factory=set)
 
     def see(self, key: str) -> None:
-        """Removes the globs that match a file or sample from `unmatched`."""
-        if self.unmatched:
-            self.unmatched -= {glob for glob in self.unmatched if matches(glob, key)}
+        """Removes the globs that match a file or sample from `globs`."""
+        if self.globs:
+            self.globs -= {glob for glob in self.globs if matches(glob, key)}
 
     def add(self, kind: str, key: str) -> None:
         """Counts a skipped file."""
@@ -75,13 +96,41 @@ class Skipped:
         self.see(key)
         self._count(kind, 1, [key])
 
-    def merge(self, other: Skipped) -> None:
+    def add_unmatched(self, note: str, count: int, total: int) -> None:
+        """Counts annotations of one kind that match no image, with a note on them."""
+        self.unmatched.append(Unmatched(note, count, total))
+
+    def merge(self, other: Tally) -> None:
         """Adds the counts of another listing, such as the listing of one container."""
         for kind, count in other.counts.items():
             self._count(kind, count, other.examples[kind])
         for (file, field), count in other.fields.items():
             self.see_field(file, field, count)
         self.damaged += other.damaged
+        self.unmatched += other.unmatched
+        self.notes += [note for note in other.notes if note not in self.notes]
+
+    def pack(self) -> bytes:
+        """Packs what `merge` adds to bytes."""
+        fields = [(*field, count) for field, count in self.fields.items()]
+        of_values = [[dataclasses.astuple(one) for one in found] for found in (self.damaged, self.unmatched)]
+        packed: bytes = msgpack.packb(
+            (dict(self.counts), self.examples, fields, *of_values, self.notes), unicode_errors="surrogateescape"
+        )
+        return packed
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Tally:
+        """Unpacks the output of `pack`."""
+        counts, examples, fields, damaged, unmatched, notes = msgpack.unpackb(packed, unicode_errors="surrogateescape")
+        return cls(
+            Counter(counts),
+            examples,
+            fields=Counter({(file, field): count for file, field, count in fields}),
+            damaged=[Damage(*one) for one in damaged],
+            unmatched=[Unmatched(*one) for one in unmatched],
+            notes=notes,
+        )
 
     def _count(self, kind: str, count: int, keys: Iterable[str]) -> None:
         if kind not in self.counts and len(self.counts) >= _MOST_KINDS:
