@@ -345,7 +345,7 @@ def test_parquet_is_read_without_threads() -> None:
 
 def test_parquet_is_opened_by_few_modules() -> None:
     """The index and the list of shards by their own, which read them in batches; and tables of users by theirs."""
-    own = {"beam_tfrecords.dataset.index", "beam_tfrecords.dataset.shard_rows"}
+    own = {"beam_tfrecords.dataset.index", "beam_tfrecords.dataset.shard_list"}
     tables = "beam_tfrecords.transforms.sources.tables"
     opening = {module for module, path in MODULES.items() if "pq.ParquetFile(" in path.read_text()}
     assert opening == {*own, f"{tables}.parquet_table", f"{tables}.parquet_pages"}

@@ -2,132 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
-
-import numpy as np
+from collections.abc import Sequence
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import MASK_FIELD, Feature, Layout
+from beam_tfrecords.reading.record_sources import Mixture
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.shuffling import MixOrder
-from beam_tfrecords.sizes import ImageSize, ResizeMode
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
-class MixedRecords(Records):
-    """Records of several datasets in one order; works with the same loaders as `Records`."""
-
-    _shown = ("class_names", "digest", "layout", "read_batch", "resized")
-
-    def __init__(self, parts: Sequence[Records], weights: Sequence[float], *, seed: int) -> None:
-        _check_layouts([part.layout for part in parts if part.has_features])
-        # The classes of the first part, then those that each later part adds.
-        self._class_names = tuple(dict.fromkeys(name for part in parts for name in part.class_names))
-        self._parts = [part.renumbered(self._class_names) for part in parts]
-        self._read = self._parts[0]._read
-        self._is_remote = any(part._is_remote for part in parts)
-        self._order = MixOrder(list(map(len, parts)), weights, seed)
-        self._mixed = repr((tuple(weights), seed))
-        self._range: Sequence[int] = range(len(self._order))
-
-    def __repr__(self) -> str:
-        return f"<{len(self):,} records mixed of {', '.join(map(repr, self._parts))}>"
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names of all parts, which label indices refer to."""
-        return self._class_names
-
-    @property
-    def digest(self) -> str:
-        """16 hex digits that identify these records, independent of the datasets' paths."""
-        named = repr(([part.digest for part in self._parts], self._mixed, self._range, self.class_names))
-        return hashlib.sha256(named.encode()).hexdigest()[:16]
-
-    def __len__(self) -> int:
-        return len(self._range)
-
-    def _choose(self, chosen: slice | np.ndarray) -> Records:
-        if isinstance(chosen, slice):
-            return self._with(_range=self._range[chosen])
-        return self._with(_range=tuple(np.asarray(self._range)[chosen].tolist()))
-
-    def _of_feature(self, feature: Feature) -> Records:
-        return self._with_parts(lambda part: part._of_feature(feature))
-
-    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """Raises TypeError: the parts have tables."""
-        raise TypeError("records that are mixed have no table; each part has its own: part.to_pandas()")
-
-    def _getitems(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
-        return self._gather(lambda part, own: self._parts[part]._getitems(own), numbers)
-
-    def read_batch(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
-        """Reads like `Records.read_batch`."""
-        return self._gather(lambda part, own: self._parts[part].read_batch(own), numbers)
-
-    @property
-    def sources(self) -> list[Records]:
-        """Records of one dataset each, of which these are mixed."""
-        return [source for part in self._parts for source in part.sources]
-
-    def fetch(self, numbers: Iterable[SupportsIndex]) -> list[tuple[int, bytes]]:
-        """Returns the number of its source and the serialized example for each number."""
-        first = [0, *itertools.accumulate(len(part.sources) for part in self._parts)]
-
-        def read(part: int, own: np.ndarray) -> list[tuple[int, bytes]]:
-            return [(first[part] + source, example) for source, example in self._parts[part].fetch(own)]
-
-        return self._gather(read, numbers)
-
-    def _gather(self, read: Callable[[int, np.ndarray], list[Any]], numbers: Iterable[SupportsIndex]) -> list[Any]:
-        places = np.array([self._range[operator.index(number)] for number in numbers], np.int64)
-        which, own = self._order(places)
-        examples: list[Any] = [None] * len(places)
-        for part in np.unique(which).tolist():
-            at = np.flatnonzero(which == part)
-            for place, example in zip(at, read(part, own[at]), strict=True):
-                examples[place] = example
-        return examples
-
-    def checked(self) -> Records:
-        """Checks like `Records.checked`."""
-        return self._with_parts(lambda part: part.checked())
-
-    def renumbered(self, class_names: Sequence[str]) -> Records:
-        """Renumbers like `Records.renumbered`."""
-        return self._with_parts(lambda part: part.renumbered(class_names), _class_names=tuple(class_names))
-
-    def resized(self, image_size: ImageSize, resize_mode: ResizeMode | None = None) -> Records:
-        """Resizes like `Records.resized`."""
-        return self._with_parts(lambda part: part.resized(image_size, resize_mode))
-
-    def in_planes(self, names: Sequence[str]) -> Records:
-        """Returns planes like `Records.in_planes`."""
-        return self._with_parts(lambda part: part.in_planes(names))
-
-    def _with_parts(self, change: Callable[[Records], Records], **changed: Any) -> Records:
-        """Returns the same mixture of changed parts."""
-        parts = list(map(change, self._parts))
-        return self._with(_parts=parts, _read=parts[0]._read, **changed)
-
-    def balanced(self, by: Literal["class"] = "class", *, seed: int = 0) -> Records:
-        """Raises TypeError: balance the parts before they are mixed."""
-        raise TypeError("records that are mixed cannot be balanced; balance each part: mix([(a.balanced(), 0.7), ...])")
-
-    def filter(self, condition: Any = None, **equals: Any) -> Records:
-        """Raises TypeError: filter the parts before they are mixed."""
-        raise TypeError("records that are mixed cannot be filtered; filter each part: mix([(a.filter(...), 0.7), ...])")
-
-
-def mix(parts: Sequence[tuple[Records, float]], *, seed: int = 0) -> MixedRecords:
+def mix(parts: Sequence[tuple[Records, float]], *, seed: int = 0) -> Records:
     """Mixes records of datasets in given proportions.
 
         >>> from beam_tfrecords import open_dataset
@@ -165,7 +51,16 @@ def mix(parts: Sequence[tuple[Records, float]], *, seed: int = 0) -> MixedRecord
         )
     if not all(map(len, given)):
         raise ValueError(f"part {list(map(len, given)).index(0)} has no record; expected one or more in each")
-    return MixedRecords(given, weights, seed=operator.index(seed))
+    _check_layouts([part.layout for part in given if part.has_features])
+    seed = operator.index(seed)
+    # The classes of the first part, then those that each later part adds.
+    class_names = tuple(dict.fromkeys(name for part in given for name in part.class_names))
+    sources, orders = zip(*(part.mixed_parts() for part in given), strict=True)
+    order = MixOrder(list(map(len, given)), weights, seed)
+    counted = list(zip(map(len, sources), orders, strict=True))
+    mixture = Mixture(counted, order, repr((weights, seed)), range(len(order)))
+    renumbered = [source.renumbered(class_names) for own in sources for source in own]
+    return Records(renumbered, mixture, class_names)
 
 
 def _check_layouts(layouts: Sequence[Layout]) -> None:

@@ -1,60 +1,47 @@
-"""Random access to the records of a split through the index; needs no TensorFlow."""
+"""Random access to the records of splits through the index; needs no TensorFlow."""
 
 from __future__ import annotations
 
-import array
-import bisect
 import dataclasses
 import functools
-import hashlib
 import html
 import importlib
-import io
 import itertools
 import operator
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args, overload
 
 import numpy as np
 
-from beam_tfrecords import storage
 from beam_tfrecords.dataset.attribute_hints import OF_RECORDS, explain_attribute
 from beam_tfrecords.dataset.dataset import Dataset, Form
 from beam_tfrecords.dataset.manifest import Shard, StoredImages
-from beam_tfrecords.dataset.missing import explain_missing, replaced
-from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, SINGLE_LABELS, Feature, Layout
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, SINGLE_LABELS, Layout
 from beam_tfrecords.extras import install_hint
 from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.decoding import ReadExample
-from beam_tfrecords.reading.index_files import read_places
 from beam_tfrecords.reading.record_columns import RecordColumns
+from beam_tfrecords.reading.record_sources import Chosen, DatasetRecords, Mixture
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.shard_cache import ShardCache
+from beam_tfrecords.reading.shard_reader import THREADS, ShardReader, pool
 from beam_tfrecords.reading.shuffling import balanced_order
 from beam_tfrecords.sizes import ImageSize, ResizeMode
-from beam_tfrecords.storage.open_file import OpenFile
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, masked_crc32c, read_records
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
 
-# Maximum of local files open at once, in each process.
-_OPEN_FILES = 64
-# Concurrent requests to a store. A small record takes some 20 ms, whatever its size.
-_THREADS = 16
-# One request reads several records of a store if the gaps between them, and the request itself, are no larger.
-_GAP_BYTES = 64 << 10
-_REQUEST_BYTES = 4 << 20
 # Number of records that an iteration reads at once; it reads one such group ahead.
 _GROUP = 64
+# Attributes that `dir` and error messages list: of all records, and of those of one dataset.
+_SHOWN = ("class_names", "digest", "layout", "read_batch", "resized")
+_SHOWN_OF_ONE = ("balanced", "filter", "path", "to_pandas")
 
 
 class Records(Sequence[Any]):
@@ -72,55 +59,22 @@ class Records(Sequence[Any]):
     (`__getitems__`). Processes may share it by pickling or forking.
 
     Args:
-      path: folder of the dataset.
-      shards: the shards of the records; uncompressed and indexed.
-      read: converts a serialized example to the returned value.
-      columns: reads the columns that a filter uses and indices lack.
-      verify: checks the CRCs of each record that is read.
-      cache: keeps records of a store; None for no cache.
+      sources: records of one dataset each; several of them are mixed.
+      order: the source and the number of each record.
+      class_names: class names that label indices refer to.
     """
 
-    # Attributes that `dir` and error messages list.
-    _shown: ClassVar[Sequence[str]] = (
-        "balanced",
-        "class_names",
-        "digest",
-        "filter",
-        "layout",
-        "path",
-        "read_batch",
-        "resized",
-        "to_pandas",
-    )
-
     def __init__(
-        self,
-        path: str,
-        shards: Sequence[Shard],
-        *,
-        read: Callable[[bytes], Any],
-        columns: RecordColumns,
-        verify: bool,
-        cache: ShardCache | None = None,
+        self, sources: Sequence[DatasetRecords], order: Chosen | Mixture, class_names: tuple[str, ...]
     ) -> None:
-        self._path = path
-        self._cache = cache if storage.has_scheme(path) else None
-        self._shards = shards
-        self._verify = verify
-        self._read = read
-        self._columns = columns
-        # Number of the first record of each shard, and of all records.
-        self._starts = array.array("q", itertools.accumulate((shard.records for shard in shards), initial=0))
-        # Numbers of the records that a filter or a slice has kept; None for all records.
-        self._kept: np.ndarray | None = None
-        self._is_remote = storage.has_scheme(path)
-        self._gap = _GAP_BYTES
-        # Shard -> [offset, length, CRC] of its records.
-        self._places: dict[int, np.ndarray] = {}
+        self._sources = sources
+        self._order = order
+        self._class_names = class_names
+        # Features of the examples are the same in all sources.
+        self._read = sources[0].read
 
     def __repr__(self) -> str:
-        splits = ", ".join(dict.fromkeys(shard.split for shard in self._shards))
-        return escape(f"<{len(self):,} records of {splits} in {self._path}>")
+        return self._order.describe(self._sources)
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -133,17 +87,15 @@ class Records(Sequence[Any]):
     @property
     def path(self) -> str:
         """Folder of the dataset."""
-        return self._path
+        return self._only("have several folders").reader.path
 
     @property
     def digest(self) -> str:
-        """16 hex digits that identify these records, independent of the dataset's path."""
-        named = hashlib.sha256(repr([(shard.file, shard.crc32c) for shard in self._shards]).encode())
-        named.update(b"" if self._kept is None else self._kept.astype("<i8").tobytes())
-        return named.hexdigest()[:16]
+        """16 hex digits that identify these records, independent of the datasets' paths."""
+        return self._order.digest(self._sources, self._class_names)
 
     def __len__(self) -> int:
-        return self._starts[-1] if self._kept is None else len(self._kept)
+        return len(self._order)
 
     @overload
     def __getitem__(self, number: int) -> Any: ...
@@ -165,11 +117,7 @@ class Records(Sequence[Any]):
 
     def _choose(self, chosen: slice | np.ndarray) -> Records:
         """Returns the records at an index of an array."""
-        if self._kept is not None:
-            return self._with(_kept=self._kept[chosen])
-        if isinstance(chosen, slice):
-            return self._with(_kept=np.arange(*chosen.indices(len(self))))
-        return self._with(_kept=np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64) % len(self))
+        return Records(self._sources, self._order.choose(chosen), self._class_names)
 
     def _check_numbers(self, numbers: Any) -> np.ndarray:
         """Returns numbers of records, or a [len(self)] array that says which ones, as an index of an array."""
@@ -199,16 +147,11 @@ class Records(Sequence[Any]):
             others = ", ".join(one for one in features if one not in images)
             raise TypeError(f"records[{name!r}]: found {found}; expected one of {others}")
         feature = features[name]
-        values = [example[name] for example in self._of_feature(feature)]
+        values = [example[name] for example in self._with(lambda one: one.changing(features=(feature,), pixels=False))]
         if feature.type == "bytes" or len({np.shape(value) for value in values}) > 1:
             return values
         empty = (0, feature.length) if feature.length else 0
         return np.array(values) if values else np.empty(empty, np.int64 if feature.type == "int64" else np.float32)
-
-    def _of_feature(self, feature: Feature) -> Records:
-        """Returns the same records with only one feature, and no pixels."""
-        assert isinstance(self._read, ReadExample)
-        return self._with(_read=dataclasses.replace(self._read, features=(feature,), pixels=False))
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Returns a DataFrame with a row for each record, in their order.
@@ -220,7 +163,9 @@ class Records(Sequence[Any]):
         Raises:
           ImportError: pandas is not installed.
           RequestError: a column does not exist.
+          TypeError: the records are mixed.
         """
+        self._only("have no table; each part has its own: part.to_pandas()")
         try:
             import pandas as pd
         except ImportError as error:
@@ -229,30 +174,39 @@ class Records(Sequence[Any]):
         whole = pd.concat([rows.to_pandas() for rows in self._read_rows(shards, columns)], ignore_index=True)
         if self._kept is None:
             return whole
-        numbers = np.concatenate([np.arange(*self._starts[shard : shard + 2]) for shard in shards])
+        starts = self._sources[0].reader.starts
+        numbers = np.concatenate([np.arange(*starts[shard : shard + 2]) for shard in shards])
         return whole.iloc[np.searchsorted(numbers, self._kept)].reset_index(drop=True)
 
     def _read_rows(self, shards: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.Table]:
         """Yields columns of all records of each shard."""
         from beam_tfrecords.reading.conditions import read_rows
 
-        read = functools.partial(read_rows, self._path, names=columns, records=self._columns, cache=self._cache)
-        return map_in_threads(read, map(self._shards.__getitem__, shards), threads=_THREADS)
+        source = self._sources[0]
+        reader = source.reader
+        read = functools.partial(read_rows, reader.path, names=columns, records=source.columns, cache=reader.cache)
+        return map_in_threads(read, map(reader.shards.__getitem__, shards), threads=THREADS)
+
+    @property
+    def _shown(self) -> list[str]:
+        return sorted((*_SHOWN, *(_SHOWN_OF_ONE if isinstance(self._order, Chosen) else ())))
 
     def __dir__(self) -> list[str]:
-        return sorted(self._shown)
+        return self._shown
 
     if not TYPE_CHECKING:  # so that type checkers report missing attributes
 
         def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # also while it is unpickled
+                raise AttributeError(name)
             hints = OF_RECORDS
-            if isinstance(self.__dict__.get("_read"), ReadExample):
+            if isinstance(self._read, ReadExample):
                 hints = {**hints, **{one.name: f"records[{one.name!r}]" for one in self._read.features}}
             raise AttributeError(explain_attribute("records", name, hints, self._shown))
 
     def _getitems(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Returns several records; reads adjacent records of a store with one request."""
-        return self._decode(numbers, lambda fetched: list(map(self._read, fetched)))
+        return self._gather(numbers, lambda source, own: self._sources[source].read_all(own, are_used_together=False))
 
     def __getitems__(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Returns `_getitems` for PyTorch, in a form that its `DataLoader` can batch."""
@@ -284,64 +238,28 @@ class Records(Sequence[Any]):
     @property
     def class_names(self) -> tuple[str, ...]:
         """Class names that label indices refer to."""
-        return self._columns.class_names
-
-    def renumbered(self, class_names: Sequence[str]) -> Records:
-        """Returns the same records with label indices into other class names, which include all of its own.
-
-        Raises:
-          ValueError: these records are serialized examples or have masks, and their classes would change their indices.
-        """
-        own = self.class_names
-        if own == tuple(class_names[: len(own)]):
-            if isinstance(self._read, ReadExample) and self._read.classes is not None:  # from another mixture
-                return self._with(_read=dataclasses.replace(self._read, classes=None))
-            return self
-        if not isinstance(self._read, ReadExample) or MASK_FIELD in self.layout.fields:
-            classes = escape(", ".join(own[:3]))
-            raise ValueError(
-                f"{escape(self._path)}: its classes ({classes}…) have other indices in a mixture, and masks and "
-                "serialized examples cannot be changed; build the datasets with one list of `class_names`"
-            )
-        indices = tuple(map(list(class_names).index, own))
-        return self._with(_read=dataclasses.replace(self._read, classes=indices))
+        return self._class_names
 
     def read_batch(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Returns several examples that are used together; see `ReadExample.read_batch`."""
-        if not isinstance(self._read, ReadExample):
-            return self._getitems(numbers)
-        return self._decode(numbers, self._read.read_batch)
+        return self._gather(numbers, lambda source, own: self._sources[source].read_all(own, are_used_together=True))
 
-    def _decode(self, numbers: Iterable[SupportsIndex], read: Callable[[Sequence[bytes]], list[Any]]) -> list[Any]:
-        """Returns `read` of the records' bytes; an error names the first record that cannot be read."""
-        asked = list(map(operator.index, numbers))
-        fetched = self._fetch(asked)
-        try:
-            return read(fetched)
-        except (ImportError, MemoryError):
-            raise
-        except Exception:
-            for number, example in zip(asked, fetched, strict=True):
-                self._read_alone(number, example)
-            raise
-
-    def _read_alone(self, number: int, example: bytes) -> None:
-        """Reads one example to find out whether it can be read.
-
-        Raises:
-          BuildError: it cannot be read; the message says whether it is damaged.
-        """
-        try:
-            self._read(example)
-        except Exception as error:
-            shard, offset, _, crc = self._find(number)
-            where = f"{self._file(shard)}: record {self._number(number) - self._starts[shard]:,} at byte {offset:,}"
-            if masked_crc32c(example) == crc:
-                raise BuildError(f"{where} cannot be read: {error}") from error
-            raise BuildError(
-                f"{where} is damaged (its CRC32C differs): {error}; `records(…, verify=True)` checks each record that "
-                f"is read, and `beam-tfrecords verify --dataset={self._path}` all of them"
-            ) from error
+    def _gather(self, numbers: Iterable[SupportsIndex], read: Callable[[int, Sequence[int]], list[Any]]) -> list[Any]:
+        """Returns `read` of the number of each source and of its records, in the order of all numbers."""
+        size, places = len(self._order), list(map(operator.index, numbers))
+        for index, place in enumerate(places):
+            if not -size <= place < size:
+                raise IndexError(f"record {place}: there are {size:,} records")
+            places[index] = place % size
+        if isinstance(self._order, Chosen):
+            return read(0, self._order.take(places))
+        which, own = self._order(places)
+        examples: list[Any] = [None] * len(own)
+        for source in np.unique(which).tolist():
+            at = np.flatnonzero(which == source)
+            for number, example in zip(at, read(source, own[at].tolist()), strict=True):
+                examples[number] = example
+        return examples
 
     def __iter__(self) -> Iterator[Any]:
         starts = range(0, len(self), _GROUP)
@@ -355,7 +273,7 @@ class Records(Sequence[Any]):
     def _read_ahead(
         self, read: Callable[[Iterable[SupportsIndex]], list[Any]], groups: Iterable[Iterable[SupportsIndex]]
     ) -> Iterator[list[Any]]:
-        if not self._is_remote:
+        if not any(source.reader.is_remote for source in self._sources):
             yield from map(read, groups)
             return
         groups = iter(groups)
@@ -364,9 +282,6 @@ class Records(Sequence[Any]):
             while waiting:
                 waiting += [ahead.submit(read, group) for group in itertools.islice(groups, 1)]
                 yield waiting.pop(0).result()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_places": {}}
 
     def filter(self, condition: pc.Expression | str | None = None, **equals: Any) -> Records:
         """Returns the records that satisfy a condition. Reads only `labels` and columns of the layout from the records.
@@ -383,29 +298,59 @@ class Records(Sequence[Any]):
         Raises:
           RequestError: the condition cannot be parsed, or the index has no such column.
           BuildError: the dataset was replaced, or its index is damaged.
+          TypeError: the records are mixed.
         """
+        source = self._only("cannot be filtered; filter each part: mix([(a.filter(...), 0.7), ...])")
         # Imported here, since most programs do not need what it imports.
         from beam_tfrecords.reading.conditions import find_rows, make_condition
 
-        checked = make_condition(condition, self._columns.schema, self.class_names, **equals)
-        find = functools.partial(find_rows, self._path, condition=checked, records=self._columns, cache=self._cache)
+        reader, columns = source.reader, source.columns
+        checked = make_condition(condition, columns.schema, self.class_names, **equals)
+        find = functools.partial(find_rows, reader.path, condition=checked, records=columns, cache=reader.cache)
         kept, shards = self._kept, self._kept_shards()
         # Threads help with many small indices: most of the time is spent outside the interpreter.
-        found = _pool().map(find, [self._shards[shard] for shard in shards])
-        rows = (self._starts[shard] + rows for shard, rows in zip(shards, found, strict=True))
+        found = pool().map(find, [reader.shards[shard] for shard in shards])
+        rows = (reader.starts[shard] + rows for shard, rows in zip(shards, found, strict=True))
         numbers = np.concatenate([np.empty(0, np.int64), *rows])
-        return self._with(_kept=numbers if kept is None else kept[np.isin(kept, numbers)])
+        return self._keeping(numbers if kept is None else kept[np.isin(kept, numbers)])
+
+    def _only(self, otherwise: str) -> DatasetRecords:
+        """Returns the source of these records.
+
+        Raises:
+          TypeError: the records are mixed.
+        """
+        if isinstance(self._order, Chosen):
+            return self._sources[0]
+        raise TypeError(f"records that are mixed {otherwise}")
+
+    @property
+    def _kept(self) -> np.ndarray | None:
+        """Numbers of these records of one dataset; None for all."""
+        assert isinstance(self._order, Chosen)
+        return self._order.numbers
+
+    def _keeping(self, numbers: np.ndarray) -> Records:
+        """Returns the records of one dataset with these numbers."""
+        return Records(self._sources, Chosen(len(self._sources[0].reader), numbers), self._class_names)
+
+    def _kept_shards(self) -> list[int]:
+        """Returns the numbers of the shards that have these records of one dataset."""
+        reader = self._sources[0].reader
+        if self._kept is None:
+            return list(range(len(reader.shards)))
+        return np.unique(np.searchsorted(reader.starts, self._kept, side="right") - 1).tolist()
 
     def taking(self, ranges: Sequence[range]) -> Records:
         """Returns the records of ranges of numbers, one range after the other."""
         ends = [one.stop for one in ranges]
         if [one.start for one in ranges] == [0, *ends[:-1]] and ends[-1] == len(self):
             return self
-        return self._with(_kept=np.concatenate([np.arange(one.start, one.stop) for one in ranges]))
+        return self._choose(np.concatenate([np.arange(one.start, one.stop) for one in ranges]))
 
     def joined(self, gap: int) -> Records:
         """Returns the same records; reads those of a store with one request if at most `gap` bytes lie between them."""
-        return self._with(_gap=gap)
+        return self._with(lambda source: dataclasses.replace(source, reader=source.reader.joined(gap)))
 
     def resized(self, image_size: ImageSize, resize_mode: ResizeMode | None = None) -> Records:
         """Returns the same records with resized images; masks, boxes and keypoints follow.
@@ -419,16 +364,11 @@ class Records(Sequence[Any]):
         """
         if image_size is None and resize_mode is None:
             return self
-        if not (isinstance(self._read, ReadExample) and self._read.pixels):
-            raise ValueError(f"image_size={image_size}: these records have images as they are stored, not pixels")
-        read = dataclasses.replace(self._read, resize=Resize.of(image_size, resize_mode, self._read.images))
-        return self._with(_read=read)
+        return self._with(lambda source: source.resized(image_size, resize_mode))
 
     def in_planes(self, names: Sequence[str]) -> Records:
         """Returns the same records, whose `read_batch` returns the images of these features as [C, H, W]."""
-        if not (isinstance(self._read, ReadExample) and self._read.pixels):
-            return self
-        return self._with(_read=dataclasses.replace(self._read, planes=tuple(names)))
+        return self._with(lambda source: source.changing(planes=tuple(names))) if self.has_pixels else self
 
     def index(self, value: Any, *bounds: int) -> int:
         """Raises TypeError: records are found with `filter(key=...)`."""
@@ -444,10 +384,9 @@ class Records(Sequence[Any]):
     def __add__(self, other: object) -> Records:
         raise TypeError("records are joined by their splits, dataset['train+validation'], or in proportions, by mix")
 
-    def _with(self, **changed: Any) -> Records:
-        records = object.__new__(type(self))
-        records.__dict__.update(self.__dict__, **changed)
-        return records
+    def _with(self, change: Callable[[DatasetRecords], DatasetRecords]) -> Records:
+        """Returns the same records of changed sources."""
+        return Records(list(map(change, self._sources)), self._order, self._class_names)
 
     def balanced(self, by: Literal["class"] = "class", *, seed: int = 0) -> Records:
         """Returns these records in an order in which each class comes equally often.
@@ -463,7 +402,9 @@ class Records(Sequence[Any]):
         Raises:
           ValueError: the examples do not have one class label each.
           BuildError: as `filter`.
+          TypeError: the records are mixed.
         """
+        self._only("cannot be balanced; balance each part: mix([(a.balanced(), 0.7), ...])")
         if by != "class":
             raise ValueError(f"balanced by {by!r}: expected 'class'")
         seed = operator.index(seed)
@@ -477,18 +418,20 @@ class Records(Sequence[Any]):
 
     def _find_classes(self) -> np.ndarray:
         """Returns [len(self)] indices of the records' classes in `class_names`; reads only the index."""
-        single = [one for one in self._columns.layout.features if one.field in SINGLE_LABELS and not one.several]
+        source = self._sources[0]
+        features, starts = source.columns.layout.features, source.reader.starts
+        single = [one for one in features if one.field in SINGLE_LABELS and not one.several]
         if not (single and self.class_names):
-            found = ", ".join(feature.name for feature in self._columns.layout.features)
+            found = ", ".join(feature.name for feature in features)
             raise ValueError(f"balanced: expected examples with one class label each; found the features {found}")
         indices = {name: index for index, name in enumerate(self.class_names)}
-        classes = np.full(self._starts[-1], -1)
+        classes = np.full(starts[-1], -1)
         shards = self._kept_shards()
         for shard, rows in zip(shards, self._read_rows(shards, ["label"]), strict=True):
             labels = rows.column("label").combine_chunks().dictionary_encode()
             known = np.array([*(indices.get(name, -1) for name in labels.dictionary.to_pylist()), -1])
             numbers = labels.indices.fill_null(len(known) - 1).to_numpy()
-            classes[self._starts[shard] : self._starts[shard + 1]] = known[numbers]
+            classes[starts[shard] : starts[shard + 1]] = known[numbers]
         kept = classes if self._kept is None else classes[self._kept]
         if (kept < 0).any():
             raise ValueError(
@@ -499,8 +442,8 @@ class Records(Sequence[Any]):
 
     @property
     def shards(self) -> Sequence[Shard]:
-        """The shards that these records are chosen from."""
-        return self._shards
+        """The shards that these records of one dataset are chosen from."""
+        return self._only("have several lists of shards").reader.shards
 
     @property
     def images(self) -> StoredImages:
@@ -520,154 +463,24 @@ class Records(Sequence[Any]):
 
     @property
     def sources(self) -> list[Records]:
-        """These records; of a mixture, the records of one dataset each."""
-        return [self]
+        """All records of each dataset that these are chosen from, with its own classes."""
+        return [Records([one], Chosen(len(one.reader)), one.columns.class_names) for one in self._sources]
 
     def fetch(self, numbers: Iterable[SupportsIndex]) -> list[tuple[int, bytes]]:
         """Returns the number of its source and the serialized example for each number."""
-        return [(0, example) for example in self._fetch(numbers)]
+
+        def read(source: int, own: Sequence[int]) -> list[tuple[int, bytes]]:
+            return [(source, example) for example in self._sources[source].reader.fetch(own)]
+
+        return self._gather(numbers, read)
 
     def checked(self) -> Records:
         """Returns the same records; checks the CRCs of each record that is read."""
-        return self._with(_verify=True)
+        return self._with(lambda source: dataclasses.replace(source, reader=source.reader.checked()))
 
-    def _fetch(self, numbers: Iterable[SupportsIndex]) -> list[bytes]:
-        """Returns serialized examples."""
-        asked = list(map(operator.index, numbers))
-        if not self._is_remote:
-            return [self._read_record(*self._find(number)) for number in asked]
-        # Read together: one by one, the indices of a shuffled batch would cost a request for each of its records.
-        places = self._find_all(asked)
-        found = self._find_kept(places)
-        lacking = [place for place in places if place not in found]
-        reads_blocks = self._cache and self._cache.keeps_all
-        requests = self._block_requests(lacking) if reads_blocks else _merge(lacking, gap=self._gap)
-        for answer in _pool().map(self._request, requests):
-            found.update(answer)
-        return [found[place] for place in places]
-
-    def _read_places(self, shard: Shard) -> np.ndarray:
-        return read_places(self._path, shard, cache=self._cache)
-
-    def _find_kept(self, places: Iterable[_Place]) -> dict[_Place, bytes]:
-        """Returns the examples that the cache has."""
-        found: dict[_Place, bytes] = {}
-        if self._cache is None:
-            return found
-        # Adjacent records are read together.
-        for shard, begin, length, wanted in _merge(places, gap=0):
-            kept = self._cache.read_examples(self._shards[shard], begin, length, [place[1:] for place in wanted])
-            found.update((place, example) for place, example in zip(wanted, kept, strict=True) if example is not None)
-        return found
-
-    def _block_requests(self, places: Iterable[_Place]) -> list[_Request]:
-        """Returns requests for all records that start in the same blocks of the shards as `places`."""
-        blocks: dict[tuple[int, int], list[_Place]] = {}
-        for place in sorted(set(places)):
-            blocks.setdefault((place[0], place[1] // _REQUEST_BYTES), []).append(place)
-        requests = []
-        for (shard, block), wanted in blocks.items():
-            starts, lengths = self._places[shard][:, 0], self._places[shard][:, 1]
-            first, behind = np.searchsorted(starts, [block * _REQUEST_BYTES, (block + 1) * _REQUEST_BYTES])
-            begin, end = int(starts[first]), int(starts[behind - 1] + lengths[behind - 1])
-            requests.append((shard, begin, end - begin, wanted))
-        return requests
-
-    def _request(self, request: _Request) -> dict[_Place, bytes]:
-        """Returns the wanted examples of a request."""
-        shard, begin, length, wanted = request
-        if self._cache is None:
-            return self._cut(request, self._read_range(shard, begin, length))
-        named = self._shards[shard]
-        with self._cache.filling(named, begin):
-            # Another process may have read them in the meantime.
-            found = self._find_kept(wanted)
-            if len(found) < len(wanted):
-                data = self._read_range(shard, begin, length)
-                self._cache.keep(named, begin, data)
-                found = self._cut(request, data)
-        return found
-
-    def _cut(self, request: _Request, data: bytes) -> dict[_Place, bytes]:
-        shard, begin, _, wanted = request
-        framed = {place: data[place[1] - begin :][: place[2]] for place in wanted}
-        return {place: self._check(record, shard, place[1], place[3]) for place, record in framed.items()}
-
-    def _find_all(self, asked: Sequence[int]) -> list[_Place]:
-        """Finds several records like `_find`; reads the indices that are not loaded yet together."""
-        numbers = list(map(self._number, asked))
-        shards = (np.searchsorted(self._starts, numbers, side="right") - 1).tolist()
-        missing = set(shards) - self._places.keys()
-        read = _pool().map(self._read_places, (self._shards[shard] for shard in missing))
-        self._places.update(zip(missing, read, strict=True))
-        starts, places = self._starts, self._places
-        return [
-            (shard, *places[shard][number - starts[shard]].tolist())
-            for shard, number in zip(shards, numbers, strict=True)
-        ]
-
-    def _kept_shards(self) -> list[int]:
-        """Returns the numbers of the shards that have these records."""
-        if self._kept is None:
-            return list(range(len(self._shards)))
-        return np.unique(np.searchsorted(self._starts, self._kept, side="right") - 1).tolist()
-
-    def _find(self, number: int) -> _Place:
-        """Returns the shard, offset, length and CRC of a record."""
-        number = self._number(number)
-        shard = self._shard_of(number)
-        if shard not in self._places:
-            self._places[shard] = self._read_places(self._shards[shard])
-        return (shard, *self._places[shard][number - self._starts[shard]].tolist())
-
-    def _number(self, number: int) -> int:
-        """Returns the number of a record among all records of the shards."""
-        size = len(self)
-        if not -size <= number < size:
-            raise IndexError(f"record {number}: there are {size:,} records")
-        number %= size
-        return number if self._kept is None else int(self._kept[number])
-
-    def _shard_of(self, number: int) -> int:
-        return bisect.bisect_right(self._starts, number) - 1
-
-    def _file(self, shard: int) -> str:
-        return storage.join(self._path, self._shards[shard].file)
-
-    def _read_range(self, shard: int, offset: int, length: int) -> bytes:
-        path, named = self._file(shard), self._shards[shard]
-        try:
-            if self._is_remote:
-                data = storage.read_range(path, offset, length)
-            else:
-                # A dataset that replaces this one has other files with the same names.
-                file = _open(path, named.crc32c)  # stays open as long as it is referenced
-                if file.size != named.bytes:
-                    raise replaced(self._path, named.file)
-                data = file.read_range(offset, length)
-        except FileNotFoundError as error:
-            raise explain_missing(self._path, named.file) from error
-        if len(data) != length:
-            raise BuildError(f"{path} ends before byte {offset + length:,}, where the index has a record")
-        return data
-
-    def _read_record(self, shard: int, offset: int, length: int, crc: int) -> bytes:
-        return self._check(self._read_range(shard, offset, length), shard, offset, crc)
-
-    def _check(self, framed: bytes, shard: int, offset: int, crc: int) -> bytes:
-        """Returns the example in a framed record.
-
-        Raises:
-          BuildError: the record differs from the index, because the shard was replaced; or it is damaged.
-        """
-        if self._verify:
-            try:
-                (_,) = read_records(io.BytesIO(framed))
-            except (RecordError, ValueError) as error:
-                raise BuildError(f"{self._file(shard)}: the record at byte {offset:,} is damaged: {error}") from error
-        if crc != int.from_bytes(framed[-FOOTER_BYTES:], "little"):
-            raise replaced(self._path, self._shards[shard].file)
-        return framed[HEADER_BYTES:-FOOTER_BYTES]
+    def mixed_parts(self) -> tuple[Sequence[DatasetRecords], Chosen | Mixture]:
+        """Returns the sources and the order, of which a mixture consists."""
+        return self._sources, self._order
 
 
 def open_records(
@@ -695,14 +508,10 @@ def open_records(
         )
     is_decoded = form == "pixels"
     read_example = ReadExample(dataset.layout.features, dataset.images, is_decoded, has_text=is_decoded)
-    records = Records(
-        dataset.path,
-        shards,
-        read=bytes if form == "bytes" else read_example,
-        columns=RecordColumns.of(dataset),
-        verify=verify,
-        cache=ShardCache.of(dataset.cache, sum(shard.bytes for shard in shards)) if dataset.cache else None,
-    )
+    cache = ShardCache.of(dataset.cache, sum(shard.bytes for shard in shards)) if dataset.cache else None
+    reader, columns = ShardReader(dataset.path, shards, verify=verify, cache=cache), RecordColumns.of(dataset)
+    source = DatasetRecords(reader, bytes if form == "bytes" else read_example, columns)
+    records = Records([source], Chosen(len(reader)), dataset.class_names)
     starts = dict(zip(used, itertools.accumulate((dataset.splits[name] for name in used), initial=0), strict=False))
     numbers = [range(starts[name] + begin, starts[name] + end) for name, begin, end in ranges]
     return records.taking(numbers).resized(image_size, resize_mode)
@@ -720,41 +529,3 @@ def check_records(given: Any) -> Records:
         f"found a value of type {type(given).__name__}; expected the records of a split, such as "
         "open_dataset('out/')['train']"
     )
-
-
-# (shard, offset, length, CRC) of a record
-_Place: TypeAlias = "tuple[int, int, int, int]"
-# (shard, offset, length, the wanted records in this range)
-_Request: TypeAlias = "tuple[int, int, int, list[_Place]]"
-
-
-def _merge(places: Iterable[_Place], *, gap: int) -> list[_Request]:
-    """Returns requests that cover the records; joins requests with at most `gap` bytes between them."""
-    requests: list[_Request] = []
-    for place in sorted(set(places)):
-        shard, offset, length, _ = place
-        if requests:
-            last, begin, size, wanted = requests[-1]
-            end = offset + length
-            if last == shard and offset - begin - size <= gap and end - begin <= _REQUEST_BYTES:
-                wanted.append(place)
-                requests[-1] = (shard, begin, end - begin, wanted)
-                continue
-        requests.append((shard, offset, length, [place]))
-    return requests
-
-
-@functools.lru_cache(maxsize=_OPEN_FILES)
-def _open(path: str, checksum: str | None) -> OpenFile:
-    # The checksum distinguishes the file from an earlier one at the same path.
-    return OpenFile(path)
-
-
-def _pool() -> ThreadPoolExecutor:
-    return _pool_of(os.getpid())
-
-
-@functools.lru_cache(maxsize=1)
-def _pool_of(process: int) -> ThreadPoolExecutor:
-    """Returns the threads of a process; a forked process has none of its parent's threads."""
-    return ThreadPoolExecutor(_THREADS, "records")

@@ -20,7 +20,7 @@ from PIL import Image
 
 from beam_tfrecords import BuildError, mix, open_dataset
 from beam_tfrecords.reading.index_files import read_places
-from beam_tfrecords.reading.records import _open
+from beam_tfrecords.reading.shard_reader import _open
 from beam_tfrecords.tfrecord import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES
 from tests import tensorflow as tf
 from tests.refusals import refuses
@@ -300,9 +300,9 @@ def test_no_damage_raises_what_names_no_shard(dataset, tmp_path, share, flipped,
 
 def test_a_whole_record_that_cannot_be_decoded_is_not_called_damaged(tmp_path, photos, build):
     built = open_dataset(build(tmp_path, f"--input={photos}", "--image_size=40"))
-    broken = dataclasses.replace(built.records("train")._read, images=None)
+    broken = built.records("train")._with(lambda source: source.changing(images=None))
     with pytest.raises(BuildError, match=r"tfrecord-00000-of-00001: record 2 at byte [\d,]+ cannot be read: "):
-        built.records("train")._with(_read=broken)[2]
+        broken[2]
 
 
 @pytest.mark.parametrize("size", [16, 24], ids=["of the same size", "of another size"])
