@@ -169,7 +169,7 @@ setup(
     package_dir={"": "."},
     packages=find_packages(include=["beam_tfrecords*"]),
     package_data={
-        "beam_tfrecords": ["py.typed", "habits.yaml", "examples/*.proto", "examples/*.pyi"],
+        "beam_tfrecords": ["py.typed", "habits.yaml", "features/*.proto", "features/*.pyi"],
         "beam_tfrecords.beam_pipelines": ["report/*.jinja", "demo/CREDITS.md", "demo/photos/*/*.jpg"],
         "beam_tfrecords.transforms.sources.documents": ["mappings/*.yaml"],
         "beam_tfrecords.transforms": ["images/color_tables/*.txt"],

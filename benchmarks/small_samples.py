@@ -32,7 +32,7 @@ from peak_memory import measure
 from PIL import Image
 
 from beam_tfrecords.crc32c import value as crc32c
-from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.features import example_pb2
 
 _IMAGES, _ROWS, _FOLDERS, _SIDE = 60_000, 500_000, 10, 32
 # Kind -> its input, and the flags of the build.

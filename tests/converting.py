@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.examples.serialize import serialize_examples
+from beam_tfrecords.features.layouts import Layout
+from beam_tfrecords.features.serialize import serialize_examples
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs, unpack_refs
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef

@@ -13,7 +13,7 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.build import resolve
 from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
-from beam_tfrecords.examples.layouts import Layout, parse_layout
+from beam_tfrecords.features.layouts import Layout, parse_layout
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import zstandard
 from PIL import Image
 
-from beam_tfrecords.examples.example_pb2 import BytesList, Feature, FloatList
+from beam_tfrecords.features.example_pb2 import BytesList, Feature, FloatList
 from tests.annotated_inputs import CATEGORIES, PICTURES, Picture, save_pictures, write_coco, write_voc, write_yolo
 from tests.archive_files import tar_of
 from tests.framing import write_examples

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 
 from beam_tfrecords.dataset.files import LABEL_MAP, label_file
-from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.layouts import Layout
 
 _ITEM = re.compile(r"item\s*\{((?:[^{}\"']|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')*)\}")
 _MOST = 100_000

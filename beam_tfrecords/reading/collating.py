@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.layouts import Feature
+from beam_tfrecords.features.layouts import Feature
 
 
 class Example(dict[str, Any]):

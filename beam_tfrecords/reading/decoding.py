@@ -11,9 +11,9 @@ import numpy as np
 
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.examples import example_pb2
-from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.layouts import (
+from beam_tfrecords.features import example_pb2
+from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.layouts import (
     BOX_SIDES,
     BOXES,
     IMAGE_FIELDS,

@@ -17,9 +17,9 @@ from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.layouts import COLUMN, Feature, Layout
-from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.layouts import COLUMN, Feature, Layout
+from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, RecordError, open_stream, read_records
 
 # Columns that every condition may name. `split` is the split of the file; `labels` is a text made by `join_labels`.

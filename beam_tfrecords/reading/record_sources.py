@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.layouts import MASK_FIELD, Layout
+from beam_tfrecords.features.layouts import MASK_FIELD, Layout
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.reading.resizing import Resize

@@ -19,8 +19,8 @@ from beam_tfrecords.dataset.attribute_hints import OF_RECORDS, explain_attribute
 from beam_tfrecords.dataset.dataset import Dataset, Form
 from beam_tfrecords.dataset.manifest import Shard, StoredImages
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, SINGLE_LABELS, Layout
 from beam_tfrecords.extras import install_hint
+from beam_tfrecords.features.layouts import MASK_FIELD, OBJECT_MASKS, SINGLE_LABELS, Layout
 from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.record_columns import RecordColumns

@@ -9,8 +9,8 @@ from typing import Any, get_args
 import numpy as np
 
 from beam_tfrecords.dataset.manifest import StoredImages
-from beam_tfrecords.examples.column_ranges import axes_of
-from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
+from beam_tfrecords.features.column_ranges import axes_of
+from beam_tfrecords.features.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
 from beam_tfrecords.sizes import ImageSize, ResizeMode, read_image_size, resized_size
 
 # Modes in which every image has the requested size.

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.extras import install_hint
+from beam_tfrecords.features.contents import Content
 
 try:
     import tensorflow as tf

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.layouts import (
+from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.layouts import (
     BOXES,
     KEYPOINTS,
     MASK_FIELD,

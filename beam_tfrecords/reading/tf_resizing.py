@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from beam_tfrecords.examples.column_ranges import axes_of
-from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
+from beam_tfrecords.features.column_ranges import axes_of
+from beam_tfrecords.features.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
 from beam_tfrecords.reading.resizing import NOISE, SIDES, Resize
 from beam_tfrecords.sizes import resized_size
 

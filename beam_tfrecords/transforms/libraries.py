@@ -10,12 +10,12 @@ import socket
 import zlib
 from collections.abc import Mapping
 
-from beam_tfrecords import examples
+from beam_tfrecords import features
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms import images
 
 # Revisions instead of our version, which also changes without effect on records, and may not change with our code.
-_REVISIONS = {"image-revision": str(images.REVISION), "example-revision": str(examples.REVISION)}
+_REVISIONS = {"image-revision": str(images.REVISION), "example-revision": str(features.REVISION)}
 # Library -> its module, and the name of the version in it. Package metadata could be wrong, because two packages may
 # install the same module, such as opencv-python and opencv-python-headless.
 _RECORD_MODULES = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
 from tests.beam_pipelines.listed_records import Listed, commands_of, list_samples, read, write_layout

@@ -12,7 +12,7 @@ from PIL import Image
 
 import beam_tfrecords
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.examples.example_pb2 import Example
+from beam_tfrecords.features.example_pb2 import Example
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.framing import framed, records_of
 from tests.refusals import refuses

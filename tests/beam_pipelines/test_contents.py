@@ -7,8 +7,8 @@ import pytest
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import parse_layout
 from tests.each import each
 from tests.identity_inputs import INPUTS, flags_of
 from tests.refusals import refuses

@@ -17,8 +17,8 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.examples.layouts import NAMED
-from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.features.layouts import NAMED
+from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.tfrecord import read_records
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of

@@ -24,7 +24,7 @@ from beam_tfrecords.beam_pipelines.export.file_paths import (
     safe_name,
     stem_of,
 )
-from beam_tfrecords.examples.layouts import NAMED
+from beam_tfrecords.features.layouts import NAMED
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_coco
 from tests.beam_pipelines.test_dataset_input import examples
 from tests.framing import write_examples

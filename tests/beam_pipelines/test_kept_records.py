@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords import ConvertSamples, ReadSamples, open_dataset
-from beam_tfrecords.examples.example_pb2 import BytesList, Example, Feature, FloatList, Int64List
+from beam_tfrecords.features.example_pb2 import BytesList, Example, Feature, FloatList, Int64List
 from tests import tensorflow as tf
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.dataset_records import read_dataset

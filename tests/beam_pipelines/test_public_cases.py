@@ -24,7 +24,7 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, list_samples
 from tests.each import each
 from tests.transforms.sources.documents.formats import FORMATS, IMAGES, LABELS

@@ -21,7 +21,7 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.features import example_pb2
 from tests.annotated_inputs import PICTURES, write_voc
 from tests.annotated_inputs import mask_of as voc_mask
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of

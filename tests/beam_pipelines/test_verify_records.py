@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from beam_tfrecords.examples.example_pb2 import Example
+from beam_tfrecords.features.example_pb2 import Example
 from beam_tfrecords.tfrecord import FRAME_BYTES, open_stream, read_records
 from beam_tfrecords.transforms.parts import PartPolicy, PartWriter
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of

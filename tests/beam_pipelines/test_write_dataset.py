@@ -22,7 +22,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from beam_tfrecords import OutputLockedError, Sample, WriteDataset, build, open_dataset
 from beam_tfrecords.beam_pipelines.build.output import lock
 from beam_tfrecords.dataset.files import LATEST
-from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.features.layouts import parse_layout
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.output_folder import register_version

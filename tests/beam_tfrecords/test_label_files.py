@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam_tfrecords.dataset.label_files import label_map, read_label_map
-from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.features.layouts import parse_layout
 
 NAMES = ["cat", 'a "b" {c}', "été's", "back\\slash", "1"]
 

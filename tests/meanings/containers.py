@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.features import example_pb2
 from tests.archive_files import tar_of
 from tests.framing import framed
 from tests.meanings import pictures, words

@@ -25,9 +25,9 @@ from beam_tfrecords.beam_pipelines.messages.summary import describe_classes, des
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.examples import example_pb2
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import Layout, with_class_names
+from beam_tfrecords.features import example_pb2
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import Layout, with_class_names
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.fetching import read_images
 from beam_tfrecords.transforms.blocks.rows import join_rows, read_block

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.features.layouts import parse_layout
 from beam_tfrecords.tfrecord import read_records
 from beam_tfrecords.transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound, describe_groups, drop_rows
 from beam_tfrecords.transforms.duplicates.search import (

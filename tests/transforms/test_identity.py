@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from beam_tfrecords.dataset.dataset import DatasetRef
-from beam_tfrecords.examples.layouts import parse_layout, with_class_names
+from beam_tfrecords.features.layouts import parse_layout, with_class_names
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.reuse import ReusePlan

@@ -11,7 +11,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
 
-from beam_tfrecords.examples.example_pb2 import Example
+from beam_tfrecords.features.example_pb2 import Example
 from beam_tfrecords.transforms.sink import WriteTFRecordShards
 from tests.framing import records_of
 

@@ -42,7 +42,7 @@ from beam_tfrecords.beam_pipelines.messages.summary import (
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.errors import RequestError, naming_end
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.listing.limiting import choose_refs

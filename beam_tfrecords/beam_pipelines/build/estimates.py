@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.listing.listing import Listing
 

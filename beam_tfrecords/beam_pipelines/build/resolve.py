@@ -16,8 +16,8 @@ from beam_tfrecords.beam_pipelines.build.estimates import estimate_index_row, es
 from beam_tfrecords.beam_pipelines.build.identity import build_folder
 from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING, Previous, plan_reuse, record_settings
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import Layout, with_class_names
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import Layout, with_class_names
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample

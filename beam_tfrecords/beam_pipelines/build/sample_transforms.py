@@ -20,8 +20,8 @@ from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.examples.contents import CLASSES, Content
-from beam_tfrecords.examples.layouts import Layout, parse_layout
+from beam_tfrecords.features.contents import CLASSES, Content
+from beam_tfrecords.features.layouts import Layout, parse_layout
 from beam_tfrecords.habits import explain_name
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.guard import describe_failure, failure_of

@@ -23,7 +23,7 @@ from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
 from beam_tfrecords.beam_pipelines.build.sample_transforms import refuse_others
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.listing.indexing import IndexPlan
 from beam_tfrecords.transforms.listing.stage import ListSamples
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, name_from_input

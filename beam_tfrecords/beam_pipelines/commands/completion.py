@@ -13,7 +13,7 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
 from beam_tfrecords.beam_pipelines.settings import command_line
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.examples.layouts import NAMED
+from beam_tfrecords.features.layouts import NAMED
 from beam_tfrecords.transforms.sources.registry import NAMES
 
 _PARSERS = {

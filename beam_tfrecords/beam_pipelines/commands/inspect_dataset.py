@@ -29,9 +29,9 @@ from beam_tfrecords.dataset.index import read_columns
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape, write_json
-from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, Feature
-from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.layouts import IMAGE_FIELDS, MASK_FIELD, Feature
+from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample, decode_mask
 from beam_tfrecords.reading.record_columns import RecordColumns

@@ -13,7 +13,7 @@ from beam_tfrecords.beam_pipelines.report.drawing import COLORS, Box, draw_boxes
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef
 from beam_tfrecords.transforms.settings import make_settings
 from beam_tfrecords.transforms.sources.documents.document_source import DocumentSource

@@ -21,7 +21,7 @@ from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.missing import explain_missing
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.reading.record_columns import RecordColumns

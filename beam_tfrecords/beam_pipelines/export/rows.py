@@ -16,8 +16,8 @@ from PIL import Image
 from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import (
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import (
     BOX_SIDES,
     BOXES,
     COLUMN,

@@ -27,7 +27,7 @@ from beam_tfrecords.dataset.published import read_changes
 from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.dataset.schema import Check, read_json
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.reading.reading_code import reading_code
 from beam_tfrecords.transforms.request.published_settings import publish_settings
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger

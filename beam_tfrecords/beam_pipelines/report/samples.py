@@ -25,9 +25,9 @@ from beam_tfrecords.beam_pipelines.report.drawing import (
 from beam_tfrecords.beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.errors import BuildError, describe_exception
-from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS
+from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import IMAGE_FIELDS
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.tfrecord import open_stream, read_records

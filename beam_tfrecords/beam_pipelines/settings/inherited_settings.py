@@ -10,7 +10,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.definitions import check_names, read_build_spec
 from beam_tfrecords.dataset.dataset import is_dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.examples.layouts import SAME
+from beam_tfrecords.features.layouts import SAME
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import describe_fault

@@ -13,9 +13,9 @@ import msgpack
 from beam_tfrecords.dataset.index import HASH_DIGITS, pack_hash_and_crc
 from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import MASK_FIELD, NAMED_IMAGE, OBJECT_MASKS, Feature, Layout
-from beam_tfrecords.examples.serialize import read_fields, serialize_examples
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import MASK_FIELD, NAMED_IMAGE, OBJECT_MASKS, Feature, Layout
+from beam_tfrecords.features.serialize import read_fields, serialize_examples
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, move_vectors, place_objects
 from beam_tfrecords.transforms.blocks.stored_record import StoredRecord

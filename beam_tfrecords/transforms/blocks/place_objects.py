@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.column_ranges import axes_of
-from beam_tfrecords.examples.layouts import KEYPOINTS, OBJECT_MASKS, POLYGON, POLYGON_POINTS, Feature, Layout
-from beam_tfrecords.examples.serialize import read_vector
+from beam_tfrecords.features.column_ranges import axes_of
+from beam_tfrecords.features.layouts import KEYPOINTS, OBJECT_MASKS, POLYGON, POLYGON_POINTS, Feature, Layout
+from beam_tfrecords.features.serialize import read_vector
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects

@@ -13,9 +13,9 @@ import msgpack
 import numpy as np
 
 from beam_tfrecords import storage
-from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.layouts import Layout
+from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.parts import Part, PartPolicy, pack_hashes, read_index

@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.blocks.stored_record import files_in
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.image_spec import ImageSpec

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.blocks.fetching import read_image, read_images
 from beam_tfrecords.transforms.blocks.stored_record import files_in
 from beam_tfrecords.transforms.images.image_spec import ImageSpec

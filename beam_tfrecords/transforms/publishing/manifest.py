@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, lists_shards
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats, find_size
 
 

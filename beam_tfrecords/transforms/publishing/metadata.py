@@ -14,7 +14,7 @@ from beam_tfrecords.dataset.files import CARD, CROISSANT, DALI_FOLDER, MANIFEST,
 from beam_tfrecords.dataset.index import read_batches
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.reading.reading_code import reading_code
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.images.image_spec import ResizeMode

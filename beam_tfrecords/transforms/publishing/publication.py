@@ -11,7 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import CARD, CROISSANT, MANIFEST, REPORT, SHARDS, SUCCESS, ShardNames, dali_index
 from beam_tfrecords.dataset.manifest import lists_shards
 from beam_tfrecords.dataset.published_paths import PublishedPaths
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.publishing.changes import History

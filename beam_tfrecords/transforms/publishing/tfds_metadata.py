@@ -14,7 +14,7 @@ from beam_tfrecords.dataset.files import DATASET_INFO, FEATURES
 from beam_tfrecords.dataset.label_files import label_files, label_map
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.examples.layouts import KEYPOINTS, MASK_FIELD, OBJECT_MASKS, POLYGON, Feature, Layout
+from beam_tfrecords.features.layouts import KEYPOINTS, MASK_FIELD, OBJECT_MASKS, POLYGON, Feature, Layout
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 
 VERSION = "1.0.0"

@@ -11,8 +11,8 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout, parse_layout
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import IMAGE_FIELDS, Layout, parse_layout
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.class_list import ClassList, list_classes, parse_class_words

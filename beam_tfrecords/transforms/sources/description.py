@@ -6,8 +6,8 @@ import dataclasses
 import types
 from collections.abc import Collection, Mapping, Sequence
 
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Scalar
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
 from beam_tfrecords.transforms.sources.meaning.ledger import Uses

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.splits import Splits
 
 # Class of objects without classes.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import Value
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.splits import Splits

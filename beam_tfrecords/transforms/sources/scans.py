@@ -19,8 +19,8 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, describe_exception
-from beam_tfrecords.examples.contents import Content, contents_in
 from beam_tfrecords.extras import install_hint
+from beam_tfrecords.features.contents import Content, contents_in
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, one_image
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles

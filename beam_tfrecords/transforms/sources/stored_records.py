@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.settings import IMAGES, settings_of
 

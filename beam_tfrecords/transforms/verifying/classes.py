@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.dataset.dataset import Dataset
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Layout
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Layout
 
 # (split, class name) or (split, feature, class name) -> count
 ClassCounts = Mapping["tuple[str, ...]", int]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFilter
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.examples.layouts import Layout, parse_layout
-from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.features.layouts import Layout, parse_layout
+from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, move_vectors, place_objects
 from beam_tfrecords.transforms.images.convert_image import convert_image

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.features.layouts import parse_layout
 from beam_tfrecords.transforms.images.image_spec import (
     Codec,
     ImageEncoding,

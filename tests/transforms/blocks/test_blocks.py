@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.features.layouts import parse_layout
 from beam_tfrecords.tfrecord import read_records
 from beam_tfrecords.transforms.blocks import fetching
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan

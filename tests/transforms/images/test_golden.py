@@ -22,8 +22,8 @@ OWNERS = {
     "masks": "beam_tfrecords/transforms/images/__init__.py",
     "arrays": "beam_tfrecords/transforms/images/__init__.py",
     "parts": "beam_tfrecords/transforms/images/__init__.py",
-    "layouts": "beam_tfrecords/examples/__init__.py",
-    "samples": "beam_tfrecords/examples/__init__.py",
+    "layouts": "beam_tfrecords/features/__init__.py",
+    "samples": "beam_tfrecords/features/__init__.py",
 }
 REVISIONS = {"image-revision", "example-revision"}
 

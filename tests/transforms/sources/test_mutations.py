@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.examples.contents import Content, contents_in
+from beam_tfrecords.features.contents import Content, contents_in
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.settings import read_settings, settings_of
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.trial import is_usable

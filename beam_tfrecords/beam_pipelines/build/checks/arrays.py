@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.images.image_spec import ArrayType, Axes, ImageEncoding, ImageSpec, Pages, ResizeMode
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from beam_tfrecords.beam_pipelines.build.checks.classes import find_lists
 from beam_tfrecords.dataset.label_files import fits_label_file
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.layouts import Feature
+from beam_tfrecords.features.layouts import Feature
 from beam_tfrecords.transforms.class_list import fit_classes, parse_class_words
 from beam_tfrecords.transforms.labels import (
     ClassNames,

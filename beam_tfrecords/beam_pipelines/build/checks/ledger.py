@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from beam_tfrecords.examples.contents import CLASSES
+from beam_tfrecords.features.contents import CLASSES
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec

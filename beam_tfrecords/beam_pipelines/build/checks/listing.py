@@ -13,8 +13,8 @@ from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.mask_colors import NAMED
 from beam_tfrecords.transforms.refs.sample_refs import MASK

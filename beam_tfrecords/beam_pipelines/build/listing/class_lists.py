@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.examples.contents import CLASSES
+from beam_tfrecords.features.contents import CLASSES
 from beam_tfrecords.transforms.class_list import ClassList, fit_classes
 from beam_tfrecords.transforms.labels import ClassNames, are_dense, fill_numbers, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import Scalar

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_remote_settings, refuse_idle_roots
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
-from beam_tfrecords.examples.contents import CLASSES, Content
+from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.transforms.labels import UNLABELLED
 from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import (

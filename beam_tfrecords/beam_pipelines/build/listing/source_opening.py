@@ -8,9 +8,9 @@ from collections.abc import Collection
 
 from beam_tfrecords.beam_pipelines.build.checks.settings import Reading, refuse_idle_settings
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.examples.column_ranges import expand_columns
-from beam_tfrecords.examples.contents import CLASSES, OUTLINES, Content
-from beam_tfrecords.examples.layouts import (
+from beam_tfrecords.features.column_ranges import expand_columns
+from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content
+from beam_tfrecords.features.layouts import (
     ALL_COLUMNS,
     CAPTIONS,
     COLUMN,

@@ -17,9 +17,9 @@ from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
 from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
-from beam_tfrecords.examples.contents import CLASSES
-from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.examples.serialize import serialize_examples
+from beam_tfrecords.features.contents import CLASSES
+from beam_tfrecords.features.layouts import Layout
+from beam_tfrecords.features.serialize import serialize_examples
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec

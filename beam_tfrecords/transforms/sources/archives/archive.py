@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.members import Archive, Member, member_path
 from beam_tfrecords.storage.tar_archive import open_tar
 from beam_tfrecords.storage.zip_archive import open_zip

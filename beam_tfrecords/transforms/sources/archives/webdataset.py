@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.tar_archive import open_tar
 from beam_tfrecords.transforms.sources.archives.webdataset_samples import (
     PICKLES,

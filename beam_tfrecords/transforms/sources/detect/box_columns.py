@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.objects.objects import BoxFormat
 from beam_tfrecords.transforms.sources.detect.column_names import plain_name
 from beam_tfrecords.transforms.sources.needs import Needs

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.class_files import is_class_file
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.examples.column_ranges import point_columns
+from beam_tfrecords.features.column_ranges import point_columns
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.roles import Role, describe_fields
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry, Fate, describe_ledger

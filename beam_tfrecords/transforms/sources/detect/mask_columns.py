@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.examples.contents import OUTLINES, Content
+from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.roles import Role, are_sorted, is_segmentation, parse_cell, role_of

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.examples.contents import CLASSES, Content
-from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.features.contents import CLASSES, Content
+from beam_tfrecords.features.layouts import parse_layout
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import change_settings, settings_of

@@ -13,7 +13,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import OUTLINES, Content, contents_in
+from beam_tfrecords.features.contents import OUTLINES, Content, contents_in
 from beam_tfrecords.storage.reading import unchanged
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.class_list import list_classes

@@ -24,7 +24,7 @@ from jmespath.exceptions import JMESPathError
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.column_ranges import count_columns
+from beam_tfrecords.features.column_ranges import count_columns
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.class_list import ClassList, list_classes
 from beam_tfrecords.transforms.objects.objects import BoxFormat

@@ -13,7 +13,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import SampleError, Suggestion
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, as_list
 from beam_tfrecords.transforms.sources.documents.mapping import (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError
-from beam_tfrecords.examples.contents import Content, contents_in
+from beam_tfrecords.features.contents import Content, contents_in
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
 from beam_tfrecords.transforms.sources.detect.mask_names import without_common_ends

@@ -14,9 +14,9 @@ import numpy as np
 from beam_tfrecords.dataset.index import CONVERSION_COLUMNS, fits_packed_hash
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.contents import OUTLINES, Content
-from beam_tfrecords.examples.layouts import (
+from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.contents import OUTLINES, Content
+from beam_tfrecords.features.layouts import (
     BOX_SIDES,
     BOXES,
     KEYPOINTS,
@@ -25,7 +25,7 @@ from beam_tfrecords.examples.layouts import (
     POLYGON_POINTS,
     Layout,
 )
-from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.objects.objects import Objects

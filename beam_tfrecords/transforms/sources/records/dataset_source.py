@@ -15,8 +15,8 @@ from beam_tfrecords.dataset.label_files import label_files, label_map, parse_lab
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import OUTLINES, Content
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
+from beam_tfrecords.features.contents import OUTLINES, Content
+from beam_tfrecords.features.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
 from beam_tfrecords.nearest import list_known
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.transforms.images.image_spec import ImageSpec

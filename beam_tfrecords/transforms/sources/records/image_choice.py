@@ -7,7 +7,7 @@ import enum
 from collections.abc import Mapping, Sequence
 
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.examples.layouts import SAME
+from beam_tfrecords.features.layouts import SAME
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Value
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pattern

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import HEADER_BYTES, RecordError

@@ -12,8 +12,8 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.layouts import SAME, Layout
-from beam_tfrecords.examples.parse import ParsedExample, check_features, parse_plain_example
+from beam_tfrecords.features.layouts import SAME, Layout
+from beam_tfrecords.features.parse import ParsedExample, check_features, parse_plain_example
 from beam_tfrecords.storage.members import check_expansion
 from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, scan_records

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from beam_tfrecords import storage
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.reading import is_damage
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK

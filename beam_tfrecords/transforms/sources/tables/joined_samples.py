@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
-from beam_tfrecords.examples.contents import CLASSES, Content, contents_in
+from beam_tfrecords.features.contents import CLASSES, Content, contents_in
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import change_settings, setting_values
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.examples.contents import OUTLINES, Content
+from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit, Objects, check_count
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.annotations.annotated import pack_keypoints

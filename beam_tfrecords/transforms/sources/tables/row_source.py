@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
-from beam_tfrecords.examples.contents import Content, contents_in
+from beam_tfrecords.features.contents import Content, contents_in
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
 from beam_tfrecords.transforms.sources.detect.names import split_in_name

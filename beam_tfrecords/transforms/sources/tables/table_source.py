@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, SampleRef
 from beam_tfrecords.transforms.settings import change_settings

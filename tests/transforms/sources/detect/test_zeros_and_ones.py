@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.features import example_pb2
 from beam_tfrecords.transforms.sources.tables.table_settings import UnknownLabels
 from tests.framing import framed
 from tests.refusals import refuses

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.examples.wire import varint
+from beam_tfrecords.features.wire import varint
 from beam_tfrecords.transforms.sources.pixels.pixel_form import TYPES, PixelForm, read_pixels
 from beam_tfrecords.transforms.sources.pixels.pixel_reader import (
     described_numbers,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.features import example_pb2
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.detect.judge import describe_unused

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError
 
-from beam_tfrecords.examples import example_pb2
-from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.examples.wire import read_fields
+from beam_tfrecords.features import example_pb2
+from beam_tfrecords.features.layouts import Layout
+from beam_tfrecords.features.wire import read_fields
 
 # Feature -> its type, "" for none, and its values.
 ParsedExample: TypeAlias = "Mapping[str, tuple[str, list[Any]]]"

@@ -28,7 +28,7 @@ DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!transforms/exampl
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'beam_tfrecords.examples.example_pb2', _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'beam_tfrecords.features.example_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FLOATLIST'].fields_by_name['value']._loaded_options = None

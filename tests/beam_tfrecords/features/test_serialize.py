@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.examples.layouts import Feature, Layout
-from beam_tfrecords.examples.serialize import serialize_examples
+from beam_tfrecords.features.layouts import Feature, Layout
+from beam_tfrecords.features.serialize import serialize_examples
 from tests import tensorflow as tf
 from tests.converting import serialize_example
 from tests.each import each

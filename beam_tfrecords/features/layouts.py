@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples import wire
-from beam_tfrecords.examples.class_values import ClassValue
-from beam_tfrecords.examples.column_ranges import range_ends
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.features import wire
+from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.column_ranges import range_ends
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.nearest import find_near
 
 COLUMN = "column."

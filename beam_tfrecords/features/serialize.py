@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples import example_pb2, wire
-from beam_tfrecords.examples.layouts import Feature, Layout
+from beam_tfrecords.features import example_pb2, wire
+from beam_tfrecords.features.layouts import Feature, Layout
 
 # Integers of fewer digits always fit.
 _INT64_DIGITS = 19

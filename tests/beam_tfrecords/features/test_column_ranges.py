@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.column_ranges import expand_columns, range_ends
+from beam_tfrecords.features.column_ranges import expand_columns, range_ends
 from tests.refusals import refuses
 
 TABLE = ("path", "x0", "x1", "x2", "y", "left_eye", "nose", "right_eye", "p001", "p002", "p003")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.examples.layouts import NAMED, parse_layout, resolve_types, table_layout, with_images
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import NAMED, parse_layout, resolve_types, table_layout, with_images
 from tests.each import each
 from tests.refusals import Refusal, refuses
 
