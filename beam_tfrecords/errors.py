@@ -24,10 +24,12 @@ class Suggestion:
     Attributes:
       meaning: what the build would then contain.
       settings: name -> value of the settings to add to the request; None removes a setting.
+      gives: what it uses of the input and what it leaves, found by trying it; "" if that is unknown.
     """
 
     meaning: str
     settings: Mapping[str, Any]
+    gives: str = ""
 
     def __str__(self) -> str:
         written = (f"`{name}={value!r}`" for name, value in self.settings.items() if value is not None)

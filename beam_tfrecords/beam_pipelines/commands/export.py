@@ -35,7 +35,7 @@ def export(argv: Sequence[str]) -> int:
 
 def _refuse_files(path: str, to: str) -> RequestError:
     """Returns the error for record files of another program; offers a conversion that was tried."""
-    from beam_tfrecords.beam_pipelines.build.listing.trial import is_listed
+    from beam_tfrecords.beam_pipelines.build.listing.trial import try_reading
     from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 
     message = f"{path} has TFRecord files of another program; expected the `output` of a build"
@@ -43,7 +43,7 @@ def _refuse_files(path: str, to: str) -> RequestError:
     command = f"beam-tfrecords convert {shlex.join(f'--{name}={value}' for name, value in request.items())}"
     advice = f"; `{command}` says what it needs"
     with contextlib.suppress(RequestError, BuildError):
-        if is_listed(read_request(request)):
+        if try_reading(read_request(request)) is not None:
             advice = f": run `{command}`, then export {request['output']}"
     return RequestError(message + advice, code="records_of_others")
 

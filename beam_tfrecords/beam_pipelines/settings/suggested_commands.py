@@ -23,7 +23,8 @@ def explain(error: RequestError, command: str, argv: Sequence[str]) -> list[str]
       argv: its arguments.
     """
     commands = [
-        (suggestion.meaning, change_command(command, argv, suggestion.settings)) for suggestion in error.suggestions
+        (f"{one.meaning} ({one.gives})" if one.gives else one.meaning, change_command(command, argv, one.settings))
+        for one in error.suggestions
     ]
     # A command that the terminal shows with escapes cannot be pasted.
     commands = [(meaning, line) for meaning, line in commands if escape(line) == line]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import tempfile
 from collections import Counter
@@ -17,7 +18,7 @@ from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
 from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
-from beam_tfrecords.features.contents import CLASSES
+from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import serialize_examples
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
@@ -25,13 +26,14 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import name_inputs
+from beam_tfrecords.transforms.sources.meaning.coverage import Coverage, Trial, decide, describe_coverage, measure
+from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tally import Tally
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.source import Source
 
-_MOST_SUGGESTIONS = 4
 # File for a drafted mapping.
 _DRAFT = "mapping{}.yaml"
 # Refusals of an input that may be documents of another format.
@@ -68,8 +70,8 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         error = _with_mappings(error, spec)
         if not error.suggestions:
             raise
-        trial = _Trial(spec)
-        found = [*itertools.islice(trial.follow_all(error, Suggestion("", {}), _DEEPEST), _MOST_SUGGESTIONS)]
+        trial = _Trials(spec)
+        found = decide([*trial.follow_all(error, Suggestion("", {}), _DEEPEST)])
         unnamed = "".join(f"; with a file of the colors' classes in `mask_colors`, {one}" for one in trial.unnamed[:1])
         raise RequestError(
             error.message + unnamed, found, code=error.code, traceback=error.traceback
@@ -116,7 +118,7 @@ def _draft(spec: BuildSpec) -> tuple[list[Suggestion], str]:
 
 
 @dataclasses.dataclass
-class _Trial:
+class _Trials:
     """Tries requests that differ from a refused one in some settings.
 
     Attributes:
@@ -131,30 +133,36 @@ class _Trial:
     offered: list[BuildSpec] = dataclasses.field(default_factory=list)
     unnamed: list[Suggestion] = dataclasses.field(default_factory=list)
 
-    def follow_all(self, error: RequestError, said: Suggestion, depth: int) -> Iterator[Suggestion]:
-        """Yields the suggestions of a refusal that work, each with what was said before."""
+    def follow_all(self, error: RequestError, said: Suggestion, depth: int) -> Iterator[tuple[Suggestion, Coverage]]:
+        """Yields the suggestions of a refusal that work, each with what was said before, and their coverage."""
         for one in error.suggestions:
             if one.settings.get("layout") == "image" and "label_column" in said.settings:
                 continue  # The question is which label; leaving labels out does not answer it.
             meaning = ", ".join(filter(None, (said.meaning, one.meaning)))
             yield from self._follow(Suggestion(meaning, {**said.settings, **one.settings}), depth)
 
-    def _follow(self, suggestion: Suggestion, depth: int) -> Iterator[Suggestion]:
+    @functools.cached_property
+    def _facts(self) -> Facts:
+        return summarise(name_inputs(self.spec.source.input).paths)
+
+    def _follow(self, suggestion: Suggestion, depth: int) -> Iterator[tuple[Suggestion, Coverage]]:
         self.tried += 1
         if self.tried > _MOST_TRIED:
             return
         try:
             asked = change_request(self.spec, suggestion.settings)
-            if asked not in self.offered and is_listed(asked):
+            if asked not in self.offered and (found := try_reading(asked)) is not None:
                 self.offered.append(asked)
-                yield suggestion
+                coverage = measure(self._facts, found)
+                yield dataclasses.replace(suggestion, gives=describe_coverage(coverage)), coverage
         except RequestError as error:
             if error.code == "masks_of_colors" and not error.suggestions:
                 # Only the user knows the classes of the colors.
                 self.unnamed.append(suggestion)
             elif error.code == "missing_extra":
                 command = error.message.rpartition("need an extra: ")[2]
-                yield dataclasses.replace(suggestion, meaning=f"{suggestion.meaning}, after {command}")
+                untried = measure(self._facts, Trial.of((), frozenset(), is_whole=False))
+                yield dataclasses.replace(suggestion, meaning=f"{suggestion.meaning}, after {command}"), untried
             # A format of boxes that do not fit their images is not the right one.
             elif depth and not ("box_format" in suggestion.settings and error.code.startswith("boxes_")):
                 yield from self.follow_all(error, suggestion, depth - 1)
@@ -163,26 +171,27 @@ class _Trial:
                 raise
 
 
-def is_listed(spec: BuildSpec) -> bool:
-    """Whether a request can be listed, and at least half of the first samples are valid and have labels.
+def try_reading(spec: BuildSpec) -> Trial | None:
+    """Lists a request; returns what its first samples have, or None if fewer than half are valid and have labels.
 
     Raises:
       RequestError, BuildError: it is refused.
     """
     opened, source = open_spec_source(spec)
-    if source.pipeline is not None:
-        return True
-    if source.containers() is None:
+    contents = opened.layout.required if opened.layout else frozenset[Content]()
+    containers = source.containers()
+    if source.pipeline is not None or sum(one.size for one in containers or ()) > _MOST_BYTES:
+        return Trial.of((), frozenset(), is_whole=False)
+    if containers is None:
         refs = list(itertools.islice(one_by_one(source.samples(Tally())), _MOST_LISTED + 1))
         if len(refs) > _MOST_LISTED:
-            return _are_valid(refs, opened)
+            return Trial.of(refs, contents, is_whole=False) if _are_valid(refs, opened) else None
         opened, source = open_spec_source(spec)
-    elif sum(container.size for container in source.containers() or ()) > _MOST_BYTES:
-        return True
     refs = _list(opened, source)
     shares_keys = opened.source.table.group_rows or source.description.last_member_wins
     keys = Counter() if shares_keys else Counter((ref.split, ref.key) for ref in refs)
-    return _are_valid(refs, opened, repeated=sum(count for count in keys.values() if count > 1))
+    repeated = sum(count for count in keys.values() if count > 1)
+    return Trial.of(refs, contents, is_whole=True) if _are_valid(refs, opened, repeated=repeated) else None
 
 
 def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:

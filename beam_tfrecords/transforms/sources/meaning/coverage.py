@@ -1,0 +1,197 @@
+"""How much of an input a reading explains, and which readings are worth an offer. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar, is_mask, is_object_mask
+from beam_tfrecords.transforms.sources.meaning.facts import Facts
+from beam_tfrecords.transforms.sources.names import printable
+
+MOST_OFFERS = 5
+_MOST_NAMED = 3
+# With fewer labels, each may have a class of its own.
+_MANY = 8
+# Labels of samples without a label; the last one is that of a split in which none has one.
+_NO_LABELS = (None, "", b"")
+
+_Offer = TypeVar("_Offer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What the first samples of a reading have.
+
+    Attributes:
+      contents: contents that the layout needs.
+      samples: number of samples.
+      labelled: number of samples with a label or an object.
+      splits: their splits.
+      labels: label or class of an object -> its number.
+      objects: number of objects.
+      images: files of their images.
+      masks: files of their masks.
+      is_whole: whether these are all samples.
+
+    A reading that was not tried has no samples.
+    """
+
+    contents: frozenset[Content]
+    samples: int
+    labelled: int
+    splits: frozenset[str]
+    labels: Mapping[Scalar, int]
+    objects: int
+    images: frozenset[str]
+    masks: frozenset[str]
+    is_whole: bool
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether only images, or only columns, are stored."""
+        return self.contents in ({Content.IMAGE}, {Content.COLUMNS})
+
+    @classmethod
+    def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool) -> Trial:
+        """Returns what some references have for a layout that needs these contents."""
+        labels: dict[Scalar, int] = {}
+        images: set[str] = set()
+        masks: set[str] = set()
+        labelled = objects = 0
+        has_objects, has_label = Content.OBJECTS in contents, Content.LABEL in contents
+        for ref in refs:
+            found = ref.objects.labels if has_objects and ref.objects else ref.labels if has_label else ()
+            named = [label for label in found if label not in _NO_LABELS]
+            for label in named:
+                labels[label] = labels.get(label, 0) + 1
+            labelled += bool(named)
+            objects += len(found) if has_objects else 0
+            for name, locator in ref.images.items():
+                (masks if is_mask(name) or is_object_mask(name) else images).add(locator.uri)
+        splits = frozenset(ref.split for ref in refs if ref.split)
+        used = frozenset(images), frozenset(masks)
+        return cls(contents, len(refs), labelled, splits, labels, objects, *used, is_whole)
+
+
+@dataclasses.dataclass(frozen=True)
+class Coverage:
+    """What of an input a reading uses, and what it leaves.
+
+    Attributes:
+      trial: what the samples have.
+      total: number of images in the input; 0 if it is unknown.
+      implausible: what a right reading would hardly give; "" for nothing.
+      left: files of the input that the reading leaves, in words.
+    """
+
+    trial: Trial
+    total: int
+    implausible: str
+    left: Sequence[str]
+
+    def is_part_of(self, other: Coverage) -> bool:
+        """Whether another reading has everything that this one has, and more images."""
+        mine, others = self.trial, other.trial
+        return (
+            mine.is_whole
+            and mine.images < others.images
+            and mine.splits <= others.splits
+            and len(mine.masks) <= len(others.masks)
+            and mine.contents - {Content.LABEL} <= others.contents
+            and bool(mine.labels) == bool(others.labels)
+            and mine.labelled * others.samples <= others.labelled * mine.samples
+        )
+
+
+def measure(facts: Facts, trial: Trial) -> Coverage:
+    """Compares what a reading uses with the files of the input."""
+    images = facts.images
+    # Of a part of the samples, only whole folders are known to be left. Members of archives have their archive's path.
+    is_known = trial.is_whole and facts.is_whole and trial.images <= images
+    left = _name_left(facts, trial.images | trial.masks) if is_known else []
+    return Coverage(trial, len(images - trial.masks) if is_known else 0, _find_implausible(trial), left)
+
+
+def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
+    """Returns the best offers: labelled ones first, whole ones before those that are a part of another, plausible ones.
+
+    Args:
+      tried: offers and their coverage, in the order that decides between equals.
+    """
+
+    def rank(one: tuple[_Offer, Coverage]) -> tuple[bool, bool, bool]:
+        coverage = one[1]
+        is_part = any(coverage.is_part_of(other) for _, other in tried)
+        return coverage.trial.is_bare, is_part, coverage.implausible != ""
+
+    return [offer for offer, _ in sorted(tried, key=rank)[:MOST_OFFERS]]
+
+
+def describe_coverage(coverage: Coverage) -> str:
+    """Says what a reading uses and what it leaves, such as `6 of 8 images, 2 classes; leaves valid`."""
+    trial = coverage.trial
+    if not trial.is_whole:
+        return f"more than {trial.samples - 1:,} samples" if trial.samples else ""
+    of = f" of {coverage.total:,}" if coverage.total > len(trial.images) else ""
+    words = [f"{len(trial.images):,}{of} {_plural('image', coverage.total or len(trial.images))}"]
+    if not trial.images:
+        words = [f"{trial.samples:,} {_plural('sample', trial.samples)}"]
+    if len(trial.splits) > 1:
+        words[0] += f" in {len(trial.splits)} splits"
+    words += [f"{trial.objects:,} {_plural('object', trial.objects)}"] * bool(trial.objects)
+    words += [f"{len(trial.masks):,} {_plural('mask', len(trial.masks))}"] * bool(trial.masks)
+    count = len(trial.labels)
+    words += [f"{count:,} {'class' if count == 1 else 'classes'}"] * bool(count)
+    more = ", …" if len(coverage.left) > _MOST_NAMED else ""
+    left = f"leaves {', '.join(coverage.left[:_MOST_NAMED])}{more}" if coverage.left else ""
+    return "; ".join(filter(None, (", ".join(words), coverage.implausible, left)))
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def _find_implausible(trial: Trial) -> str:
+    count = sum(trial.labels.values())
+    if count >= _MANY and 2 * len(trial.labels) > count:
+        return "nearly each has a class of its own"
+    return ""
+
+
+def _name_left(facts: Facts, used: frozenset[str]) -> list[str]:
+    """Names the images that a reading does not use: whole folders, or files by their common ending."""
+    folders = {""}
+    for folder in {_below(posixpath.dirname(path), facts.roots) for path in used}:
+        while folder not in folders:
+            folders.add(folder)
+            folder = posixpath.dirname(folder)
+    left = []
+    for group in facts.groups:
+        unused = sorted(group.paths - used) if group.are_images else ()
+        folder = _below(group.folder, facts.roots)
+        if unused and folder in folders:
+            left.append(posixpath.join(folder, _glob_of([posixpath.basename(path) for path in unused])))
+        elif unused:
+            while posixpath.dirname(folder) not in folders:
+                folder = posixpath.dirname(folder)
+            left.append(folder)
+    return [printable(one) for one in dict.fromkeys(left)]
+
+
+def _glob_of(names: Sequence[str]) -> str:
+    """Returns a name, or a glob for several names."""
+    backwards = [name[::-1] for name in names]
+    common = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(min(backwards), max(backwards), strict=False))
+    ending = "".join(one for one, _ in common)[::-1]
+    return names[0] if len(names) == 1 else f"*{ending}"
+
+
+def _below(folder: str, roots: Sequence[str]) -> str:
+    """Returns the path of a folder below the root that has it."""
+    root = next((one for one in roots if folder == one or folder.startswith(f"{one}/")), "")
+    return folder[len(root) :].strip("/")
