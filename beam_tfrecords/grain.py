@@ -15,9 +15,9 @@ except ImportError as error:
     raise ImportError(f"beam_tfrecords.grain needs Grain: {install_hint('grain')}") from error
 
 from beam_tfrecords.features.layouts import no_pair
+from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.collating import make_batch, ragged_names
 from beam_tfrecords.reading.records import Records, check_records
-from beam_tfrecords.sizes import ImageSize, ResizeMode
 
 
 class RecordSource(grain.sources.RandomAccessDataSource[Any]):

@@ -21,10 +21,10 @@ from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from beam_tfrecords.features.layouts import MASK_FIELD, no_pair
+from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.collating import Example, Pair, make_batch
 from beam_tfrecords.reading.records import Records, check_records
 from beam_tfrecords.reading.shuffling import LISTED, RunShuffle, Shuffle
-from beam_tfrecords.sizes import ImageSize, ResizeMode
 
 __all__ = ["RecordDataset", "RecordStream", "collate"]
 

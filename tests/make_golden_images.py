@@ -36,9 +36,9 @@ from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.images.convert_array import convert_array
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
-from beam_tfrecords.transforms.images.geometry import plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask
+from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
 from beam_tfrecords.transforms.images.probe import probe_digests
 from beam_tfrecords.transforms.images.quality import Quality
 from beam_tfrecords.transforms.labels import ClassNames

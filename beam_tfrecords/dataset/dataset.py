@@ -27,8 +27,8 @@ from beam_tfrecords.dataset.split_ranges import ALL, SplitRange, find_ranges
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.layouts import Feature, Layout, parse_layout, with_class_names
+from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.nearest import did_you_mean, list_known
-from beam_tfrecords.sizes import ImageSize, ResizeMode
 from beam_tfrecords.tfrecord import Compression
 
 if TYPE_CHECKING:

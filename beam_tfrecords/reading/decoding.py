@@ -23,7 +23,8 @@ from beam_tfrecords.features.layouts import (
     SHAPE_FIELD,
     Feature,
 )
-from beam_tfrecords.reading.resizing import Placement, Resize
+from beam_tfrecords.geometry.geometry import Geometry
+from beam_tfrecords.reading.resizing import Resize, decoded_size, move_objects, resize_mask, resize_pixels
 
 _DTYPES = {"int64": np.int64, "float": np.float32}
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -149,7 +150,7 @@ class ReadExample:
 
     def _decode_images(self, example: dict[str, Any], row: np.ndarray | None) -> None:
         """Replaces the bytes of images and masks with pixels."""
-        placed: Placement | None = None
+        placed: Geometry | None = None
         for feature in self.features:
             value = example[feature.name]
             if feature.holds_image and feature.several:
@@ -161,20 +162,20 @@ class ReadExample:
                 example[feature.name], _ = self._decode(value, example)
             elif feature.field == MASK_FIELD:
                 mask = decode_mask(value)
-                example[feature.name] = self.resize.place(*mask.shape[:2]).mask(mask) if self.resize else mask
+                example[feature.name] = resize_mask(mask, self.resize.place(*mask.shape[:2])) if self.resize else mask
         if placed is None:
             return
         for feature in self.features:
             if feature.field == OBJECT_MASKS:
-                masks = [placed.mask(decode_mask(data)) for data in example[feature.name]]
+                masks = [resize_mask(decode_mask(data), placed) for data in example[feature.name]]
                 example[feature.name] = np.array(masks, np.uint8).reshape(-1, *placed.final)
         if self.resize:
-            placed.objects(example, self.features)
+            move_objects(example, self.features, placed)
 
     def _decode(
         self, data: bytes, example: dict[str, Any], row: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Placement]:
-        """Returns an image in the requested size, and the placement of the stored image in it.
+    ) -> tuple[np.ndarray, Geometry]:
+        """Returns an image in the requested size, and the geometry of the stored image.
 
         Args:
           data: the stored image.
@@ -183,21 +184,20 @@ class ReadExample:
         """
         if not self.resize:
             pixels = self._decode_stored(data, example, row)
-            size = pixels.shape[0], pixels.shape[1]
-            return pixels, Placement(size, size, size)
+            return pixels, Geometry.unchanged(pixels.shape[0], pixels.shape[1])
         if self._is_jpeg(data):
             import simplejpeg
 
             height, width, _, _ = simplejpeg.decode_jpeg_header(data)
             placed = self.resize.place(height, width)
-            least_height, least_width = placed.decoded_size
+            least_height, least_width = decoded_size(placed)
             pixels = simplejpeg.decode_jpeg(
                 data, _COLORS[self.images.channels or 3], min_height=least_height, min_width=least_width, min_factor=2
             )
         else:
             pixels = self._decode_stored(data, example)
             placed = self.resize.place(*pixels.shape[:2])
-        resized = placed.image(pixels)
+        resized = resize_pixels(pixels, placed)
         if row is None:
             return resized, placed
         row[...] = resized

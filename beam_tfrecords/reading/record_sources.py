@@ -12,12 +12,12 @@ import numpy as np
 
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.layouts import MASK_FIELD, Layout
+from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.shard_reader import ShardReader
 from beam_tfrecords.reading.shuffling import MixOrder
-from beam_tfrecords.sizes import ImageSize, ResizeMode
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from beam_tfrecords.dataset.manifest import Shard, StoredImages
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.extras import install_hint
 from beam_tfrecords.features.layouts import MASK_FIELD, OBJECT_MASKS, SINGLE_LABELS, Layout
+from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.record_columns import RecordColumns
@@ -29,7 +30,6 @@ from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.reading.shard_reader import THREADS, ShardReader, pool
 from beam_tfrecords.reading.shuffling import balanced_order
-from beam_tfrecords.sizes import ImageSize, ResizeMode
 from beam_tfrecords.storage.threads import map_in_threads
 
 if TYPE_CHECKING:

@@ -11,7 +11,9 @@ import numpy as np
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.features.column_ranges import axes_of
 from beam_tfrecords.features.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
-from beam_tfrecords.sizes import ImageSize, ResizeMode, read_image_size, resized_size
+from beam_tfrecords.geometry.geometry import Geometry, plan
+from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
+from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode, read_image_size
 
 # Modes in which every image has the requested size.
 FIXED_MODES = ("crop", "pad", "exact")
@@ -76,138 +78,113 @@ class Resize:
         """(height, width) of every image; None if they differ."""
         return self.size if self.mode in FIXED_MODES else None
 
-    def place(self, height: int, width: int) -> Placement:
-        """Returns the placement of an image of this size in pixels."""
-        resized = resized_size(height, width, self.size, self.mode)
-        return Placement((height, width), resized, self.fixed_size or resized)
+    def place(self, height: int, width: int) -> Geometry:
+        """Returns the geometry of an image of this size in pixels."""
+        return plan(height, width, self.size, self.mode)
 
 
-@dataclasses.dataclass(frozen=True)
-class Placement:
-    """Placement of a stored image in the resized one; each size is (height, width) in pixels.
+def decoded_size(geometry: Geometry) -> tuple[int, int]:
+    """Returns the minimum (height, width) that a decoder of the stored image must return."""
+    return min(_SPARE * geometry.resized_height, geometry.height), min(_SPARE * geometry.resized_width, geometry.width)
 
-    Attributes:
-      stored: size of the stored image.
-      resized: size of the whole image after resizing.
-      final: size of the returned image: the centre of the resized image, or a canvas of zeros around it.
+
+def resize_pixels(pixels: np.ndarray, geometry: Geometry) -> np.ndarray:
+    """Resizes [H, W, C] uint8, uint16 or float32 of the stored size, or a fraction of it, to the final size."""
+    if pixels.shape[:2] == geometry.resized:
+        return _on_canvas(pixels[_seen(geometry)], geometry)
+    return _on_canvas(_resize(pixels, geometry.resized, _seen(geometry)), geometry)
+
+
+def resize_mask(pixels: np.ndarray, geometry: Geometry) -> np.ndarray:
+    """Resizes [H, W, 1] to [final height, final width, 1]; each pixel takes the value of the nearest one."""
+    rows, columns = (
+        ((np.arange(seen.start, seen.stop) + 0.5) * (old / new)).astype(int)
+        for seen, old, new in zip(_seen(geometry), pixels.shape, geometry.resized, strict=False)
+    )
+    return _on_canvas(pixels[rows[:, np.newaxis], columns], geometry)
+
+
+def _seen(geometry: Geometry) -> tuple[slice, slice]:
+    """Returns the visible rows and columns of the resized image."""
+    down, across = (
+        slice(max(0, begin), min(new, begin + final))
+        for begin, new, final in zip(geometry.offset, geometry.resized, geometry.final, strict=True)
+    )
+    return down, across
+
+
+def _on_canvas(pixels: np.ndarray, geometry: Geometry) -> np.ndarray:
+    if pixels.shape[:2] == geometry.final:
+        return np.ascontiguousarray(pixels)
+    canvas = np.zeros((*geometry.final, *pixels.shape[2:]), pixels.dtype)
+    top, left = (max(0, -begin) for begin in geometry.offset)
+    canvas[top : top + pixels.shape[0], left : left + pixels.shape[1]] = pixels
+    return canvas
+
+
+def move_objects(example: dict[str, Any], features: Sequence[Feature], geometry: Geometry) -> None:
+    """Moves the objects of an example, and drops those that are no longer inside the image.
+
+    As in a build, boxes are clipped to the image, areas shrink accordingly, a keypoint outside the image becomes 0,
+    and polygons stay whole.
     """
+    size, final, to_new = (geometry.width, geometry.height), geometry.final[::-1], geometry.to_stored()
 
-    stored: tuple[int, int]
-    resized: tuple[int, int]
-    final: tuple[int, int]
+    def move(shares: np.ndarray) -> np.ndarray:
+        return (map_points(shares.astype(float) * size, to_new) / final).astype(np.float32)
 
-    @property
-    def offset(self) -> tuple[int, int]:
-        """(rows, columns) that are cropped at the top and left; negative where the canvas adds them."""
-        # Rounded towards zero, as in a build.
-        return int((self.resized[0] - self.final[0]) / 2), int((self.resized[1] - self.final[1]) / 2)
-
-    @property
-    def decoded_size(self) -> tuple[int, int]:
-        """The minimum (height, width) that a decoder must return."""
-        down, across = (min(_SPARE * new, old) for new, old in zip(self.resized, self.stored, strict=True))
-        return down, across
-
-    def image(self, pixels: np.ndarray) -> np.ndarray:
-        """Resizes [H, W, C] uint8, uint16 or float32 of the stored size, or a fraction of it, to the final size."""
-        if pixels.shape[:2] == self.resized:
-            return self._on_canvas(pixels[self._seen])
-        return self._on_canvas(_resize(pixels, self.resized, self._seen))
-
-    def mask(self, pixels: np.ndarray) -> np.ndarray:
-        """Resizes [H, W, 1] to [final height, final width, 1]; each pixel takes the value of the nearest one."""
-        rows, columns = (
-            ((np.arange(seen.start, seen.stop) + 0.5) * (old / new)).astype(int)
-            for seen, old, new in zip(self._seen, self.stored, self.resized, strict=True)
-        )
-        return self._on_canvas(pixels[rows[:, np.newaxis], columns])
-
-    @property
-    def _seen(self) -> tuple[slice, slice]:
-        """Visible rows and columns of the resized image."""
-        down, across = (
-            slice(max(0, begin), min(new, begin + final))
-            for begin, new, final in zip(self.offset, self.resized, self.final, strict=True)
-        )
-        return down, across
-
-    def _on_canvas(self, pixels: np.ndarray) -> np.ndarray:
-        if pixels.shape[:2] == self.final:
-            return np.ascontiguousarray(pixels)
-        canvas = np.zeros((*self.final, *pixels.shape[2:]), pixels.dtype)
-        top, left = (max(0, -begin) for begin in self.offset)
-        canvas[top : top + pixels.shape[0], left : left + pixels.shape[1]] = pixels
-        return canvas
-
-    def objects(self, example: dict[str, Any], features: Sequence[Feature]) -> None:
-        """Moves the objects of an example, and drops those that are no longer inside the image.
-
-        As in a build, boxes are clipped to the image, areas shrink accordingly, a keypoint outside the image becomes 0,
-        and polygons stay whole.
-        """
-        for feature in features:
-            if feature.moves:
-                axes, values = np.array(axes_of(feature.columns, feature.length)), example[feature.name]
-                example[feature.name] = np.where(axes == 0, self._move(values, 1), self._move(values, 0))
-        names = {feature.field: feature.name for feature in features if feature.is_of_objects}
-        boxes = _boxes(example, names)
-        count = len(next((values for values in boxes.values()), ()))
-        moved = {side: np.clip(self._move(boxes[side], axis), 0, 1) for side, axis in SIDES.items() if side in boxes}
-        kept = np.ones(count, bool)
-        if len(boxes) == len(SIDES):
-            new, old = _areas(moved, self.final), _areas(boxes, self.stored)
-            kept = new > 0
-            if area := names.get("objects.area"):
-                example[area] = (example[area] * new / np.maximum(old, NOISE)).astype(example[area].dtype)
-        self._move_keypoints(example, names)
-        if name := names.get(POLYGON):
-            example[name] = np.stack([self._move(example[name][:, 0], 1), self._move(example[name][:, 1], 0)], axis=1)
-            points = example[names[POLYGON_POINTS]]
-        for side, values in moved.items():
-            if BOXES in names:
-                example[names[BOXES]][:, [*SIDES].index(side)] = values
-            if name := names.get(f"objects.{side}"):
-                example[name] = values
-        if kept.all():
-            return
-        for field, name in names.items():
-            values = example[name]
-            if field in KEYPOINTS:
-                example[name] = values.reshape(len(kept), -1)[kept].ravel()
-            elif field == POLYGON:
-                example[name] = values[np.repeat(kept, points)]
-            else:
-                is_list = isinstance(values, list)
-                example[name] = [values[place] for place in np.flatnonzero(kept)] if is_list else values[kept]
-
-    def _move(self, shares: np.ndarray, axis: int) -> np.ndarray:
-        moved = (shares * np.float32(self.resized[axis]) - np.float32(self.offset[axis])) / np.float32(self.final[axis])
-        return moved.astype(np.float32)
-
-    def _move_keypoints(self, example: dict[str, Any], names: Mapping[str, str]) -> None:
-        across, down, seen = (names.get(field) for field in KEYPOINTS)
-        if across is None or down is None:
-            return
-        places = self._move(example[down], 0), self._move(example[across], 1)
-        is_there = np.ones(len(places[0]), bool) if seen is None else example[seen] > 0
-        for shares in places:
-            is_there &= (shares >= 0) & (shares <= 1)
-        example[down], example[across] = (np.where(is_there, shares, np.float32(0)) for shares in places)
-        if seen is not None:
+    for feature in features:
+        if feature.moves:
+            axes, values = np.array(axes_of(feature.columns, feature.length)), example[feature.name].copy()
+            moved = move(np.stack([values[axes == 0], values[axes == 1]], axis=1))
+            values[axes == 0], values[axes == 1] = moved.T
+            example[feature.name] = values
+    names = {feature.field: feature.name for feature in features if feature.is_of_objects}
+    across, down, seen = (names.get(field) for field in KEYPOINTS)
+    if across and down:
+        points = move(np.stack([example[across], example[down]], axis=1))
+        is_there = see_points(points, example[seen] if seen else np.ones(len(points)))
+        example[across], example[down] = np.where(is_there[:, np.newaxis], points, np.float32(0)).T
+        if seen:
             example[seen] = np.where(is_there, example[seen], 0)
+    if name := names.get(POLYGON):
+        example[name] = move(example[name])
+        points_of_each = example[names[POLYGON_POINTS]]
+    sides = box_sides(example, names)
+    if not sides:
+        return
+    count = len(next(iter(sides.values())))
+    whole = {side: np.full(count, float(side.endswith("max"))) for side in SIDES}
+    boxes = np.stack([*(whole | sides).values()], axis=1)[:, [1, 0, 3, 2]] * (size * 2)
+    moved_boxes = move_boxes(boxes, size, to_new, final, noise=NOISE)
+    shares = (moved_boxes.boxes / (final * 2)).astype(np.float32)[:, [1, 0, 3, 2]]
+    if BOXES in names:
+        example[names[BOXES]] = shares
+    for number, side in enumerate(SIDES):
+        if name := names.get(f"objects.{side}"):
+            example[name] = np.ascontiguousarray(shares[:, number])
+    if len(sides) < len(SIDES):
+        return
+    if area := names.get("objects.area"):
+        scale = np.where(moved_boxes.is_inside, moved_boxes.areas, 0) / np.maximum(moved_boxes.whole, NOISE)
+        example[area] = (example[area] * scale).astype(example[area].dtype)
+    kept = moved_boxes.is_inside
+    for field, name in names.items() if not kept.all() else ():
+        values = example[name]
+        if field in KEYPOINTS:
+            example[name] = values.reshape(count, -1)[kept].ravel()
+        elif field == POLYGON:
+            example[name] = values[np.repeat(kept, points_of_each)]
+        else:
+            is_list = isinstance(values, list)
+            example[name] = [values[place] for place in np.flatnonzero(kept)] if is_list else values[kept]
 
 
-def _boxes(example: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """Returns the box sides that an example has: side -> [n] relative coordinates."""
+def box_sides(example: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the box sides that an example has: side -> [n] relative coordinates, of arrays or tensors."""
     if BOXES in names:
         return {side: example[names[BOXES]][:, index] for index, side in enumerate(SIDES)}
     return {side: example[names[f"objects.{side}"]] for side in SIDES if f"objects.{side}" in names}
-
-
-def _areas(boxes: Mapping[str, np.ndarray], size: tuple[int, int]) -> np.ndarray:
-    """Returns [n] areas of boxes in square pixels; 0 for boxes without height or width."""
-    down, across = (boxes["ymax"] - boxes["ymin"]) * size[0], (boxes["xmax"] - boxes["xmin"]) * size[1]
-    return np.where((down > NOISE) & (across > NOISE), down * across, 0)
 
 
 def _resize(pixels: np.ndarray, size: tuple[int, int], seen: tuple[slice, slice]) -> np.ndarray:

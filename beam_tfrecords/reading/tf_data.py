@@ -22,11 +22,11 @@ from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.dataset.split_ranges import cut
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.tf_examples import ExampleReader, StoredExamples
 from beam_tfrecords.reading.tf_shards import Share, mean_record, read_numbers, read_share
-from beam_tfrecords.sizes import ImageSize, ResizeMode
 
 # Size of the shuffle buffer in bytes of records, with `shuffle=True`.
 _SHUFFLE_BYTES = 256_000_000

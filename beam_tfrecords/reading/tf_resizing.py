@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from beam_tfrecords.features.column_ranges import axes_of
 from beam_tfrecords.features.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
-from beam_tfrecords.reading.resizing import NOISE, SIDES, Resize
-from beam_tfrecords.sizes import resized_size
+from beam_tfrecords.geometry.sizes import resized_size
+from beam_tfrecords.reading.resizing import NOISE, SIDES, Resize, box_sides
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,14 +54,14 @@ class TensorPlacement:
         return tf.image.resize_with_crop_or_pad(pixels, *(tf.cast(side, tf.int32) for side in self.final))
 
     def objects(self, example: dict[str, Any], features: Sequence[Feature]) -> None:
-        """Moves objects like `resizing.Placement.objects`; boxes in one feature are [n, 4]."""
+        """Moves objects like `resizing.move_objects`; boxes in one feature are [n, 4]."""
         for feature in features:
             if feature.moves:
                 is_x = tf.constant(axes_of(feature.columns, feature.length)) == 0
                 values = example[feature.name]
                 example[feature.name] = tf.where(is_x, self._move(values, 1), self._move(values, 0))
         names = {feature.field: feature.name for feature in features if feature.is_of_objects}
-        boxes = _boxes(example, names)
+        boxes = box_sides(example, names)
         moved = {
             side: tf.clip_by_value(self._move(boxes[side], axis), 0, 1) for side, axis in SIDES.items() if side in boxes
         }
@@ -108,13 +108,6 @@ class TensorPlacement:
         example[down], example[across] = (tf.where(is_there, shares, 0.0) for shares in places)
         if seen is not None:
             example[seen] = tf.where(is_there, example[seen], tf.zeros_like(example[seen]))
-
-
-def _boxes(example: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, tf.Tensor]:
-    """Returns the box sides that an example has: side -> [n] relative coordinates."""
-    if BOXES in names:
-        return {side: example[names[BOXES]][:, index] for index, side in enumerate(SIDES)}
-    return {side: example[names[f"objects.{side}"]] for side in SIDES if f"objects.{side}" in names}
 
 
 def _areas(boxes: Mapping[str, tf.Tensor], size: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:

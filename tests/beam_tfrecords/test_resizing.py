@@ -12,10 +12,10 @@ from PIL import Image
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords.dataset.manifest import StoredImages
-from beam_tfrecords.reading.resizing import Resize, ResizeMode
-from beam_tfrecords.sizes import read_image_size
+from beam_tfrecords.geometry.sizes import ResizeMode, read_image_size
+from beam_tfrecords.reading.resizing import Resize, resize_pixels
 from beam_tfrecords.transforms.images import image_spec
-from beam_tfrecords.transforms.images.geometry import plan_geometry
+from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
 from tests import tensorflow as tf
 from tests.each import each
 from tests.tensorflow import load
@@ -180,7 +180,7 @@ def test_every_kind_of_pixels_is_resized(mode, channels, dtype):
         height, width, *size = random.integers(1, 90, 4).tolist()
         pixels = np.full((height, width, channels), 200, dtype)
         placed = Resize(tuple(size), mode).place(height, width)
-        image = placed.image(pixels)
+        image = resize_pixels(pixels, placed)
         assert (image.shape, image.dtype) == ((*placed.final, channels), dtype)
         # A color stays what it is, and the canvas is black.
         assert set(np.unique(image)) <= {0, 200}

@@ -17,8 +17,8 @@ from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.index import read_batches
 from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.geometry.geometry import swaps_sides
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.transforms.images.orient import swaps_sides
 
 _COLUMNS = ("key", "label", "length", "height", "width", "source_height", "source_width", "orientation")
 # Extreme -> column, and whether its largest values count.

@@ -16,6 +16,7 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.layouts import MASK_FIELD, NAMED_IMAGE, OBJECT_MASKS, Feature, Layout
 from beam_tfrecords.features.serialize import read_fields, serialize_examples
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, move_vectors, place_objects
 from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
@@ -23,10 +24,10 @@ from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.convert_array import join_bands
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
-from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask, store_drawn
 from beam_tfrecords.transforms.images.object_masks import find_outlines
+from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
 from beam_tfrecords.transforms.labels import BACKGROUND, ClassNames, class_label
 from beam_tfrecords.transforms.mapping.class_masks import merge_masks
 from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, spec_for

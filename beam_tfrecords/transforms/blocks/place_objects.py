@@ -12,14 +12,13 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.column_ranges import axes_of
 from beam_tfrecords.features.layouts import KEYPOINTS, OBJECT_MASKS, POLYGON, POLYGON_POINTS, Feature, Layout
 from beam_tfrecords.features.serialize import read_vector
-from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.geometry.geometry import Geometry
+from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
 from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.objects.polygons import RunLengths, join_parts, unpack_polygons
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 
-# Pixels. Smaller differences come from rounding.
-_NOISE = 1e-6
 # Attribute that a source may lack -> its default.
 _ABSENT: dict[str, Any] = {"is_crowd": 0, "difficult": 0, "truncated": 0, "pose": ""}
 
@@ -116,26 +115,18 @@ def place_objects(
     """
     (width, height), to_stored = find_drawn_on(objects, geometry)
     scale = (width, height) * 2 if objects.is_normalized else 1
-    # Boxes with values that are not finite are invalid.
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(over="ignore"):
         boxes = np.array(objects.boxes, np.float64).reshape(-1, 4) * scale
-        inside = _clip(boxes, width, height)
-        is_valid = np.isfinite(boxes).all(axis=1) & (_sides(boxes) > 0).all(axis=1) & (_sides(inside) > 0).all(axis=1)
-        if invalid_boxes is InvalidBoxes.REJECT and not is_valid.all():
-            first = int(np.argmin(is_valid))
-            raise _invalid(boxes[first], labels[first][1], width, height)
-        # Boxes are clipped to the source first, even if padding leaves room beyond it.
-        stored = map_boxes(inside, to_stored)
-        clipped = _clip(stored, geometry.final_width, geometry.final_height)
-        is_inside = is_valid & (_sides(clipped) > _NOISE).all(axis=1)
-        is_cut = (np.abs(inside - boxes) > _NOISE) | (np.abs(clipped - stored) > _NOISE)
-        is_clipped = is_inside & is_cut.any(axis=1)
-    kept = np.flatnonzero(is_inside).tolist()
-    areas = _sides(clipped).prod(axis=1)[kept]
+    moved = move_boxes(boxes, (width, height), to_stored, (geometry.final_width, geometry.final_height))
+    if invalid_boxes is InvalidBoxes.REJECT and not moved.is_valid.all():
+        first = int(np.argmin(moved.is_valid))
+        raise _invalid(boxes[first], labels[first][1], width, height)
+    kept = np.flatnonzero(moved.is_inside).tolist()
+    areas = moved.areas[kept]
     known = np.array([np.nan if area is None else area for area in objects.values.get("area", ())], np.float64)
     if known.size:
         # Scales the known area of the whole object by the share of its box that is kept.
-        parts = known[kept] * areas / _sides(boxes).prod(axis=1)[kept]
+        parts = known[kept] * areas / moved.whole[kept]
         areas = np.where(np.isfinite(parts), parts, areas)
     values = {
         name: [objects.values[name][n] for n in kept] if name in objects.values else [absent] * len(kept)
@@ -149,16 +140,16 @@ def place_objects(
         return draw_polygons(_unpack(objects, labels, scale, number), to_stored, geometry)
 
     return PlacedObjects(
-        boxes=clipped[kept] / ((geometry.final_width, geometry.final_height) * 2),
+        boxes=moved.boxes[kept] / ((geometry.final_width, geometry.final_height) * 2),
         labels=[labels[n] for n in kept],
         values={**values, "area": areas.tolist()},
-        clipped=int(is_clipped.sum()),
-        outside=int((is_valid & ~is_inside).sum()),
-        invalid=int((~is_valid).sum()),
+        clipped=int(moved.is_clipped.sum()),
+        outside=int((moved.is_valid & ~moved.is_inside).sum()),
+        invalid=int((~moved.is_valid).sum()),
         keypoints=_place_keypoints(objects, kept, scale, to_stored, geometry),
         masks=[encode_mask(draw(n)) for n in kept] if with_masks else (),
         polygons=[
-            (_join(_unpack(objects, labels, scale, n), boxes[n]) @ to_stored[:, :2].T + to_stored[:, 2])
+            map_points(_join(_unpack(objects, labels, scale, n), boxes[n]), to_stored)
             / (geometry.final_width, geometry.final_height)
             for n in kept
         ]
@@ -183,9 +174,8 @@ def _place_keypoints(
     if not np.isfinite(points).all():
         raise SampleError(Stage.LABEL, FailureReason.INVALID_ROW, "the keypoints of an object are no numbers")
     upright = points[..., :2] * (scale[:2] if objects.is_normalized else 1)
-    places = upright @ to_stored[:, :2].T + to_stored[:, 2]
-    shares = places / (geometry.final_width, geometry.final_height)
-    is_there = (points[..., 2] > 0) & (shares >= 0).all(axis=-1) & (shares <= 1).all(axis=-1)
+    shares = map_points(upright, to_stored) / (geometry.final_width, geometry.final_height)
+    is_there = see_points(shares, points[..., 2])
     return np.where(is_there[..., np.newaxis], np.concatenate([shares, points[..., 2:]], axis=-1), 0)
 
 
@@ -268,21 +258,6 @@ def _invalid(box: np.ndarray, name: str, width: int, height: int) -> SampleError
     )
 
 
-def map_boxes(boxes: np.ndarray, to_stored: np.ndarray) -> np.ndarray:
-    """Maps boxes by an affine map; returns [n, 4] their bounding boxes."""
-    corners = boxes.reshape(-1, 2, 2) @ to_stored[:, :2].T + to_stored[:, 2]
-    return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
-
-
-def _clip(boxes: np.ndarray, width: float, height: float) -> np.ndarray:
-    return np.clip(boxes, 0, (width, height) * 2)
-
-
-def _sides(boxes: np.ndarray) -> np.ndarray:
-    """Returns [n, 2] widths and heights."""
-    return boxes[:, 2:] - boxes[:, :2]
-
-
 def move_vectors(layout: Layout, ref: SampleRef, geometry: Geometry, stored: Layout | None) -> dict[str, Any]:
     """Returns the name of each vector that moves with the image -> its values as shares of the stored image's size.
 
@@ -325,8 +300,7 @@ def _move_vector(feature: Feature, ref: SampleRef, geometry: Geometry, *, is_nor
     height, width = geometry.upright_size
     axes = np.array(axes_of(feature.columns, len(numbers)))
     points = np.stack([numbers[axes == 0], numbers[axes == 1]], axis=1) * ((width, height) if is_normalized else 1)
-    to_stored = geometry.upright_to_stored()
-    moved = (points @ to_stored[:, :2].T + to_stored[:, 2]) / (geometry.final_width, geometry.final_height)
+    moved = map_points(points, geometry.upright_to_stored()) / (geometry.final_width, geometry.final_height)
     numbers[axes == 0], numbers[axes == 1] = moved.T
     return [float(number) for number in numbers]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from beam_tfrecords.features.layouts import IMAGE_FIELDS, MASK_FIELD, NAMED_IMAGE, Layout
 from beam_tfrecords.features.serialize import read_fields
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.converted_image import describe_raw
-from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.keep import read_header
 from beam_tfrecords.transforms.images.raw_pixels import as_file

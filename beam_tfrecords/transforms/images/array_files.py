@@ -19,6 +19,7 @@ import numpy as np
 from PIL import TiffImagePlugin
 
 from beam_tfrecords.errors import FailureReason
+from beam_tfrecords.geometry.geometry import swaps_sides
 from beam_tfrecords.transforms.images import formats
 from beam_tfrecords.transforms.images.convert_pixels import decode_upright
 from beam_tfrecords.transforms.images.decode import open_image
@@ -26,7 +27,6 @@ from beam_tfrecords.transforms.images.decode_errors import check_pixels, decode_
 from beam_tfrecords.transforms.images.image_spec import Axes, ImageEncoding, ImageSpec, Metadata, Pages
 from beam_tfrecords.transforms.images.memory import array_memory, check_memory
 from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS, NPY_START
-from beam_tfrecords.transforms.images.orient import swaps_sides
 from beam_tfrecords.transforms.images.raw_pixels import BANDS
 from beam_tfrecords.transforms.images.tiff import libtiff_errors, open_tiff
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from beam_tfrecords.errors import FailureReason
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.array_files import read_array
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage, describe_raw
 from beam_tfrecords.transforms.images.decode_errors import decode_error, unsupported
-from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ArrayType, ImageSpec
 from beam_tfrecords.transforms.images.memory import array_memory, check_memory
+from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
 from beam_tfrecords.transforms.images.resize import place_array
 
 

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.color import (
     array_channels,
     largest_value,
@@ -24,11 +25,11 @@ from beam_tfrecords.transforms.images.converted_image import PlacedPixels, swap_
 from beam_tfrecords.transforms.images.decode import OpenedImage, decode_image, is_wide_grey
 from beam_tfrecords.transforms.images.decode_errors import unsupported
 from beam_tfrecords.transforms.images.fast_jpeg import place_plain_jpeg
-from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, ResizeMode
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START
 from beam_tfrecords.transforms.images.memory import check_memory, converting_memory, sixteen_bit_memory
 from beam_tfrecords.transforms.images.orient import orient, orientation_for
+from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
 from beam_tfrecords.transforms.images.resize import FILTERED, FILTERS, fit_image, place_array, resize_image
 
 # Pixels of an image that is so large that a worker should not hold a second copy of it, and of one strip.

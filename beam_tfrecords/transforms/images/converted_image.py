@@ -12,7 +12,7 @@ from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.layouts import ARRAY_FIELD, DTYPE_FIELD, SHAPE_FIELD
-from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.plain_png import encode_plain_png
 from beam_tfrecords.transforms.images.quality import Quality, measure_array, measure_image

@@ -11,13 +11,14 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.color import apply_profile, array_channels, to_srgb_transform
 from beam_tfrecords.transforms.images.converted_image import PlacedPixels
 from beam_tfrecords.transforms.images.decode_errors import check_pixels
-from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata, Resample
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
 from beam_tfrecords.transforms.images.memory import check_memory, plain_jpeg_memory
+from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
 from beam_tfrecords.transforms.images.resize import FILTERED, fit, resize_array, turn
 
 # A reduced image keeps at least this multiple of the target size: 47 dB or more on the test photos; 1.5 gives 41 dB.

@@ -11,7 +11,7 @@ from typing import Any
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.sizes import read_image_size
+from beam_tfrecords.geometry.sizes import read_image_size
 from beam_tfrecords.transforms.mask_colors import NAMED, MaskColors, read_mask_colors, read_mask_values
 from beam_tfrecords.transforms.settings import FAILURES, IMAGES, one_of, setting, switch, whole_number
 

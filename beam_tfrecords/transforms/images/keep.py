@@ -6,16 +6,17 @@ import dataclasses
 
 from PIL import Image
 
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.color import largest_value, stored_channels
 from beam_tfrecords.transforms.images.converted_image import COLORSPACES, ConvertedImage
 from beam_tfrecords.transforms.images.decode import OpenedImage, check_whole_jpeg, open_image
 from beam_tfrecords.transforms.images.decode_errors import check_pixels
-from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import IMPOSSIBLE_CHANNELS, ImageEncoding, ImageSpec, Metadata
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
 from beam_tfrecords.transforms.images.memory import check_memory, jpeg_coefficients
 from beam_tfrecords.transforms.images.orient import orientation_for, orientation_of
 from beam_tfrecords.transforms.images.plain_png import parse_plain_png
+from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
 
 _OWN_ENCODINGS = {"jpeg": ImageEncoding.JPEG, "png": ImageEncoding.PNG}
 

@@ -10,9 +10,9 @@ import numpy as np
 from PIL import Image, ImageChops
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.decode import OpenedImage, decode_image, open_image
 from beam_tfrecords.transforms.images.formats import png_depth
-from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.memory import check_memory, mask_memory
 from beam_tfrecords.transforms.images.resize import fit, pick_nearest, turn

@@ -9,9 +9,9 @@ from __future__ import annotations
 from PIL import Image, ImageFile
 
 from beam_tfrecords.errors import FailureReason
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.color import stored_channels, to_srgb_transform
 from beam_tfrecords.transforms.images.decode_errors import decode_error
-from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
 from beam_tfrecords.transforms.images.tiff import TiffImage, bits_of

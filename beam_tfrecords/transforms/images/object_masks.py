@@ -10,7 +10,8 @@ import cv2
 import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.geometry.geometry import Geometry
+from beam_tfrecords.geometry.moving import map_points
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask, read_numbers
 from beam_tfrecords.transforms.objects.objects import Objects
@@ -118,7 +119,7 @@ def draw_polygons(polygons: Sequence[np.ndarray] | RunLengths, to_stored: np.nda
     top, left = (max(0, -added) for added in geometry.offset)
     image = mask[top : top + geometry.resized_height, left : left + geometry.resized_width]
     for corners in polygons:
-        _fill(image, corners @ to_stored[:, :2].T + to_stored[:, 2] - (left, top))
+        _fill(image, map_points(corners, to_stored) - (left, top))
     return mask
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import overload
-
-import numpy as np
 from PIL import ExifTags, Image
 
 from beam_tfrecords.transforms.images.decode_errors import DECODER_ERRORS
@@ -36,19 +33,6 @@ def orientation_of(image: Image.Image, *, may_decode: bool = True) -> int:
     except DECODER_ERRORS:  # a malformed block; viewers ignore it too
         return 1
     return value if value in _TRANSPOSE else 1
-
-
-@overload
-def swaps_sides(orientation: int) -> bool: ...
-
-
-@overload
-def swaps_sides(orientation: np.ndarray) -> np.ndarray: ...
-
-
-def swaps_sides(orientation: int | np.ndarray) -> bool | np.ndarray:
-    """Whether turning an image upright swaps height and width: by a quarter turn, or by a flip along a diagonal."""
-    return orientation >= 5
 
 
 def orient(image: Image.Image, orientation: int) -> Image.Image:

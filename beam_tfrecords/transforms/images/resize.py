@@ -18,9 +18,8 @@ import numpy as np
 from cykooz_resizer import CropBox, FilterType, ImageData, PixelType, ResizeAlg, ResizeOptions, Resizer
 from PIL import Image
 
-from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.geometry.geometry import Geometry, swaps_sides
 from beam_tfrecords.transforms.images.image_spec import Codec, Resample
-from beam_tfrecords.transforms.images.orient import swaps_sides
 
 FILTERS = {resample: Image.Resampling[resample.name] for resample in Resample}
 # Pillow's own filters NEAREST and BOX are exact, and as fast for images of 8 bits.

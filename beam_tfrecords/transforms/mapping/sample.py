@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict
 import numpy as np
 import PIL.Image
 
-from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageSpec, Resample
 from beam_tfrecords.transforms.images.masks import place_mask
 from beam_tfrecords.transforms.images.resize import resize_array, resize_image

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.geometry.geometry import Geometry
+from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
 from beam_tfrecords.transforms.images.masks import place_mask
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
-
-# Pixels; smaller differences come from rounding.
-_NOISE = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,43 +67,40 @@ class SampleObjects:
           geometry: maps the image, or its crop, to the new image.
           left, top: top left corner of the crop in pixels.
         """
-        size = geometry.width, geometry.height
-        scale = np.array([geometry.final_width / geometry.width, geometry.final_height / geometry.height])
-        boxes = np.asarray(self.boxes, np.float64).reshape(-1, 4)
-        with np.errstate(invalid="ignore"):
-            moved = boxes - ((left, top) * 2)
-            inside = np.clip(moved, 0, size * 2)
-            sides, kept_sides = moved[:, 2:] - moved[:, :2], inside[:, 2:] - inside[:, :2]
-            is_invalid = np.logical_not((sides > 0).all(axis=1) & np.isfinite(boxes).all(axis=1))
-            places = np.flatnonzero(is_invalid | (kept_sides > _NOISE).all(axis=1)).tolist()
-            parts = np.where(is_invalid, 1, kept_sides.prod(axis=1) / np.where(is_invalid, 1, sides.prod(axis=1)))
-            new = np.where(is_invalid[:, np.newaxis], moved, inside) * np.tile(scale, 2)
+        to_new, size = geometry.to_stored(), (geometry.width, geometry.height)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            boxes = np.asarray(self.boxes, np.float64).reshape(-1, 4) - ((left, top) * 2)
+            moved = move_boxes(boxes, size, to_new, geometry.final[::-1])
+            places = np.flatnonzero(~moved.is_box | moved.is_inside).tolist()
+            scaled = boxes * np.tile(np.diag(to_new), 2)
+            new = np.where(moved.is_box[:, np.newaxis], moved.boxes, scaled)
+            scales = np.where(moved.is_box, moved.areas / moved.whole, np.prod(np.diag(to_new)))
         kept = self.take(places)
         values = dict(kept.values)
         if "area" in values:
-            areas = zip(values["area"], parts[places], strict=True)
-            values["area"] = [area if area is None else float(area * part * scale.prod()) for area, part in areas]
+            areas = zip(values["area"], scales[places], strict=True)
+            values["area"] = [area if area is None else float(area * scale) for area, scale in areas]
         return dataclasses.replace(
             kept,
             boxes=new[places],
             values=values,
-            outlines=[_move_outline(outline, geometry, left, top, scale) for outline in kept.outlines],
-            keypoints=_move_points(kept.keypoints, geometry, left, top, scale),
+            outlines=[_move_outline(outline, geometry, left, top) for outline in kept.outlines],
+            keypoints=_move_points(kept.keypoints, geometry, left, top),
         )
 
 
 def _move_outline(
-    outline: Sequence[np.ndarray] | np.ndarray, geometry: Geometry, left: int, top: int, scale: np.ndarray
+    outline: Sequence[np.ndarray] | np.ndarray, geometry: Geometry, left: int, top: int
 ) -> Sequence[np.ndarray] | np.ndarray:
     if isinstance(outline, np.ndarray):
         return place_mask(outline[top : top + geometry.height, left : left + geometry.width], geometry)
-    return [((corners - (left, top)) * scale).astype(np.float32) for corners in outline]
+    return [map_points(corners - (left, top), geometry.to_stored()).astype(np.float32) for corners in outline]
 
 
-def _move_points(points: np.ndarray, geometry: Geometry, left: int, top: int, scale: np.ndarray) -> np.ndarray:
+def _move_points(points: np.ndarray, geometry: Geometry, left: int, top: int) -> np.ndarray:
     if not points.size:
         return points
-    places = points[..., :2] - (left, top)
-    is_there = (points[..., 2] > 0) & (places >= 0).all(axis=-1) & (places <= (geometry.width, geometry.height)).all(-1)
-    moved = np.concatenate([places * scale, points[..., 2:]], axis=-1)
-    return np.where(is_there[..., np.newaxis], moved, 0).astype(np.float32)
+    moved = map_points(points[..., :2] - (left, top), geometry.to_stored())
+    is_there = see_points(moved / geometry.final[::-1], points[..., 2])
+    joined = np.concatenate([moved, points[..., 2:]], axis=-1)
+    return np.where(is_there[..., np.newaxis], joined, 0).astype(np.float32)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.blocks.place_objects import find_drawn_on, map_boxes
+from beam_tfrecords.geometry.moving import map_boxes, map_points
+from beam_tfrecords.transforms.blocks.place_objects import find_drawn_on
 from beam_tfrecords.transforms.images.convert_pixels import Upright
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask
@@ -36,7 +37,7 @@ def from_source(objects: Objects, image: Upright, files: Mapping[str, bytes], sp
     points = np.empty((len(objects.labels), 0, 3), np.float32)
     if objects.keypoints and objects.labels:
         found = np.frombuffer(b"".join(objects.keypoints), "<f4").reshape(len(objects.labels), -1, 3)
-        places = found[..., :2] * scale @ to_upright[:, :2].T + to_upright[:, 2]
+        places = map_points(found[..., :2] * scale, to_upright)
         points = np.concatenate([places, found[..., 2:]], axis=-1).astype(np.float32)
     with np.errstate(invalid="ignore"):
         boxes = map_boxes(np.array(objects.boxes, np.float64).reshape(-1, 4) * np.tile(scale, 2), to_upright)
@@ -77,7 +78,7 @@ def _open_polygons(
     except ValueError as error:
         detail = f"the segmentation of an object cannot be read: {error}"
         raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail) from error
-    return [(corners * scale @ to_upright[:, :2].T + to_upright[:, 2]).astype(np.float32) for corners in polygons]
+    return [map_points(corners * scale, to_upright).astype(np.float32) for corners in polygons]
 
 
 def _pack_polygons(polygons: Any) -> bytes:

@@ -13,9 +13,9 @@ from PIL import Image
 from pycocotools import mask as coco
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.blocks.place_objects import place_objects
 from beam_tfrecords.transforms.images.convert_image import convert_image
-from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.images.object_masks import draw_polygons, find_outlines
 from beam_tfrecords.transforms.images.orient import orient

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images import decode, keep
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage, PlacedPixels, encode
-from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.plain_png import encode_plain_png, parse_plain_png
 from tests.each import each

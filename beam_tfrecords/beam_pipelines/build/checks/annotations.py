@@ -95,9 +95,10 @@ def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[
 
 def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
     """Returns the totals of a few images whose sizes only their files contain."""
+    from beam_tfrecords.geometry.geometry import swaps_sides
     from beam_tfrecords.transforms.blocks.fetching import read_image
     from beam_tfrecords.transforms.images.decode import open_image
-    from beam_tfrecords.transforms.images.orient import orientation_of, swaps_sides
+    from beam_tfrecords.transforms.images.orient import orientation_of
     from beam_tfrecords.transforms.listing.listing import read_refs
     from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 

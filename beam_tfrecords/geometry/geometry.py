@@ -1,15 +1,13 @@
-"""Plans orientation and sizes of an image, once for both codecs and for masks and objects."""
+"""Maps an image to the one that is stored or returned, for its pixels, masks and objects alike."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import overload
 
 import numpy as np
 
-from beam_tfrecords.sizes import resized_size
-from beam_tfrecords.transforms.images.decode_errors import check_pixels
-from beam_tfrecords.transforms.images.image_spec import ImageSpec, Resample, ResizeMode
-from beam_tfrecords.transforms.images.orient import swaps_sides
+from beam_tfrecords.geometry.sizes import resized_size
 
 # EXIF orientation -> (x, y) in the upright image, each as factors of (x, y, width, height) in the file.
 _UPRIGHT = {
@@ -22,6 +20,19 @@ _UPRIGHT = {
     7: ((0, -1, 0, 1), (-1, 0, 1, 0)),
     8: ((0, 1, 0, 0), (-1, 0, 1, 0)),
 }
+
+
+@overload
+def swaps_sides(orientation: int) -> bool: ...
+
+
+@overload
+def swaps_sides(orientation: np.ndarray) -> np.ndarray: ...
+
+
+def swaps_sides(orientation: int | np.ndarray) -> bool | np.ndarray:
+    """Whether turning an image upright swaps height and width: by a quarter turn, or by a flip along a diagonal."""
+    return orientation >= 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +74,16 @@ class Geometry:
         return dataclasses.replace(self, kept_orientation=orientation or 1)
 
     @property
+    def resized(self) -> tuple[int, int]:
+        """(height, width) of the whole upright image after the resize."""
+        return self.resized_height, self.resized_width
+
+    @property
+    def final(self) -> tuple[int, int]:
+        """(height, width) of the stored image."""
+        return self.final_height, self.final_width
+
+    @property
     def upright_size(self) -> tuple[int, int]:
         """(height, width) of the upright source, or of the image in the file if `drawn_in_file`."""
         is_turned = not self.drawn_in_file and swaps_sides(max(self.orientation, self.kept_orientation))
@@ -71,8 +92,7 @@ class Geometry:
     @property
     def keeps_pixels(self) -> bool:
         """Whether every pixel stays where it is."""
-        resized, final = (self.resized_height, self.resized_width), (self.final_height, self.final_width)
-        return self.orientation == 1 and (self.height, self.width) == resized == final
+        return self.orientation == 1 and (self.height, self.width) == self.resized == self.final
 
     @property
     def resized_unturned(self) -> tuple[int, int]:
@@ -111,32 +131,39 @@ class Geometry:
         return self.to_stored() @ np.linalg.inv(turn)
 
 
-def plan_geometry(height: int, width: int, *, orientation: int, spec: ImageSpec) -> Geometry:
+def plan(
+    height: int,
+    width: int,
+    size: tuple[int, int] | None,
+    mode: str,
+    *,
+    orientation: int = 1,
+    upscale: bool = True,
+    is_nearest: bool = False,
+) -> Geometry:
     """Plans the sizes of one image.
 
     The deciding side fits exactly; the other is rounded to the nearest pixel (halves up), at least 1. Without
-    `upscale` no side grows: SHORTER, LONGER, PAD and CROP leave a smaller image at scale 1, EXACT limits each side
-    separately, CROP keeps a side that is already shorter, and PAD's canvas keeps its size.
+    `upscale` no side grows: "shorter", "longer", "pad" and "crop" leave a smaller image at scale 1, "exact" limits each
+    side separately, "crop" keeps a side that is already shorter, and the canvas of "pad" keeps its size.
 
-    Raises:
-      SampleError: reason `too_many_pixels` if the resized image or the canvas would exceed `max_pixels`.
+    Args:
+      height: height of the image in the file in pixels.
+      width: width of the image in the file in pixels.
+      size: the requested (height, width) in pixels; None keeps the size of the image.
+      mode: as in `resized_size`.
+      orientation: as in `Geometry`.
+      upscale: whether sides may grow.
+      is_nearest: as in `Geometry`.
     """
     upright = (width, height) if swaps_sides(orientation) else (height, width)
-    resized, final = _sizes(*upright, spec)
-    check_pixels(*resized, spec.max_pixels)
-    check_pixels(*final, spec.max_pixels)
-    return Geometry(height, width, orientation, *resized, *final, is_nearest=spec.resample is Resample.NEAREST)
-
-
-def _sizes(height: int, width: int, spec: ImageSpec) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Returns the resized and the final (height, width) of an upright image."""
-    if spec.image_size is None:
-        return (height, width), (height, width)
-    resized = resized_size(height, width, spec.image_size, spec.resize_mode.value)
-    if not spec.upscale and spec.resize_mode is ResizeMode.EXACT:
-        resized = min(resized[0], height), min(resized[1], width)
-    elif not spec.upscale and (resized[0] > height or resized[1] > width):
-        resized = height, width
-    if spec.resize_mode is ResizeMode.CROP:
-        return resized, (min(spec.image_size[0], resized[0]), min(spec.image_size[1], resized[1]))
-    return resized, spec.image_size if spec.resize_mode is ResizeMode.PAD else resized
+    resized = final = upright
+    if size is not None:
+        resized = resized_size(*upright, size, mode)
+        if not upscale and mode == "exact":
+            resized = min(resized[0], upright[0]), min(resized[1], upright[1])
+        elif not upscale and (resized[0] > upright[0] or resized[1] > upright[1]):
+            resized = upright
+        cut = min(size[0], resized[0]), min(size[1], resized[1])
+        final = {"crop": cut, "pad": size}.get(mode, resized)
+    return Geometry(height, width, orientation, *resized, *final, is_nearest=is_nearest)
