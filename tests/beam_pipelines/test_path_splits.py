@@ -387,6 +387,6 @@ def test_a_decision_places_every_sample_or_none(found):
     # A question, or folders of one path that contradict each other.
     with contextlib.suppress(RequestError):
         placement = judge_splits(words, WordsOf("input"))
-        placed = placement.place(placed, by_image=False) if placement else placed
+        placed = placement.apply(placed) if placement else placed
     for key, split in zip(placed.keys, placed.each("split"), strict=True):
         assert split in {"train", *(split_of_component(part)[0] for part in key.split("/")[:-1])}

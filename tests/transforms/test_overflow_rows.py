@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.blocks.rows import read_block
 from beam_tfrecords.transforms.listing import listing as listing_module
+from beam_tfrecords.transforms.listing.deciding import decide
+from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing
 from beam_tfrecords.transforms.listing.ordering import order_chunk
-from beam_tfrecords.transforms.listing.stratifying import stratify
+from beam_tfrecords.transforms.listing.stratifying import find_strata
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs import overflow_rows
 from beam_tfrecords.transforms.refs.ref_columns import join_packed
@@ -55,7 +57,9 @@ def read_all(listing: Listing, *, blocks: int) -> dict[object, list[SampleRef]]:
     """The references of every block as a worker sees them."""
     joined: dict[object, list[bytes]] = {}
     for chunk in listing.chunks:
-        for key, _, packed in order_chunk(chunk, seed=3, blocks=dict.fromkeys(("train", "test", ""), blocks)):
+        for key, _, packed in order_chunk(
+            chunk, seed=3, blocks=dict.fromkeys(("train", "test", ""), blocks), decisions=listing.decisions
+        ):
             joined.setdefault(key, []).append(join_packed([packed]))
     return {
         key: [ref for refs in read_block(several, seed=3) for ref in refs] for key, several in sorted(joined.items())
@@ -85,8 +89,10 @@ def test_a_block_has_the_same_references_however_many_of_them_are_oversized(fold
         assert read_all(overflow, blocks=2) == read_all(plain, blocks=2)
         if refs and all(ref.label is None for ref in refs):
             return  # Without labels, `stratify` is refused.
+        strata = find_strata(plain, fractions=FRACTIONS, seed=3)
+        assert strata == find_strata(overflow, fractions=FRACTIONS, seed=3)
         stratified = [
-            stratify(listing, str(folder / name), fractions=FRACTIONS, seed=3)
+            decide(listing, "strata", strata, folder=str(folder / name), plan=PLAN, by_sample=strata.apply)
             for name, listing in (("plain", plain), ("overflow", overflow))
         ]
         again = write_listing(refs, str(folder / "again"), plan=PLAN)
@@ -95,7 +101,7 @@ def test_a_block_has_the_same_references_however_many_of_them_are_oversized(fold
             for name, listing in (("again", again), ("overflow", overflow))
         ]
         for one, other in (stratified, limited):
-            assert (one.fingerprint, one.samples) == (other.fingerprint, other.samples)
+            assert one.samples == other.samples
             assert read_all(one, blocks=1) == read_all(other, blocks=1)
 
 
@@ -108,7 +114,11 @@ def test_what_is_shuffled_of_long_texts_and_wide_rows_is_small(tmp_path):
     wide = [SampleRef(f"row {n}", columns={f"column {i}": f"{n} {i}" for i in range(2000)}) for n in range(50)]
     listing = write_listing([*texts(50), *wide], str(tmp_path), plan=ListPlan(Splits(), seed=0, count_labels=False))
     assert listing.ref_bytes["train"] > 50 * 100_000
-    shuffled = [packed for chunk in listing.chunks for _, _, packed in order_chunk(chunk, seed=0, blocks={"train": 9})]
+    shuffled = [
+        packed
+        for chunk in listing.chunks
+        for _, _, packed in order_chunk(chunk, seed=0, blocks={"train": 9}, decisions=UNDECIDED)
+    ]
     assert sum(map(len, shuffled)) < 100 * 200
     assert [Path(file).suffix for file in listing.files] == [".refs", ".values"]
 
@@ -116,7 +126,7 @@ def test_what_is_shuffled_of_long_texts_and_wide_rows_is_small(tmp_path):
 def test_a_damaged_overflow_file_is_named(tmp_path):
     listing = write_listing(texts(3), str(tmp_path), plan=PLAN)
     (file,) = listing.overflow_files
-    assert len(list(read_chunk(listing.chunks[0]))) == 1
+    assert len(list(read_chunk(listing.chunks[0], UNDECIDED))) == 1
     os.truncate(file, Path(file).stat().st_size // 2)
     with pytest.raises(BuildError, match=rf"{file} is damaged \(.*\); delete it and run the same command again"):
         list(read_refs(listing))

@@ -64,7 +64,10 @@ def build_pipeline(
         root
         | "ListSource" >> ListSource(folder, take("chunks"))
         # -> ((split, block), joined references)
-        | "AssignOrder" >> AssignOrder(seed=spec.seed, blocks=take("block_plan.blocks"), processes=processes)
+        | "AssignOrder"
+        >> AssignOrder(
+            seed=spec.seed, blocks=take("block_plan.blocks"), decisions=take("decisions"), processes=processes
+        )
         # -> ((split, block), [joined references])
         | "GroupByKey" >> beam.GroupByKey()
         # -> BlockResult

@@ -102,6 +102,7 @@ def prepare_build(
     return ResolvedBuild(
         spec,
         tuple(listing.chunks) if has_few else (),
+        listing.decisions,
         plan,
         plan_search(spec, plan, listing),
         plan_publication(

@@ -25,6 +25,7 @@ from beam_tfrecords.transforms.duplicates.search import DuplicateSearch
 from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions
+from beam_tfrecords.transforms.listing.decisions import Decisions
 from beam_tfrecords.transforms.listing.listing import Listing
 from beam_tfrecords.transforms.listing.ordering import count_blocks
 from beam_tfrecords.transforms.mapping.map_sample import MapSample
@@ -49,6 +50,7 @@ class ResolvedBuild:
     Attributes:
       spec: the request, with its layout.
       chunks: the chunk files of the listing, if they are few; otherwise a file in the folder names them.
+      decisions: what the listing decides about the references in these files.
       block_plan: slice of the workers that convert blocks. The name of its folder depends on everything that determines
         the blocks.
       search: slice of the duplicate search.
@@ -57,6 +59,7 @@ class ResolvedBuild:
 
     spec: BuildSpec
     chunks: Sequence[str]
+    decisions: Decisions
     block_plan: BlockPlan
     search: DuplicateSearch
     publication: Publication

@@ -27,6 +27,7 @@ from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.guard import describe_failure, failure_of
 from beam_tfrecords.transforms.class_list import ClassList, fit_classes, parse_class_words
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.listing.decisions import Decisions
 from beam_tfrecords.transforms.listing.listing import read_chunk, write_chunk_names
 from beam_tfrecords.transforms.listing.stage import ListSource
 from beam_tfrecords.transforms.mapping.from_sample import files_of, objects_of, parts_of, values_of
@@ -86,11 +87,12 @@ class ReadSamples(beam.PTransform):
         spec = self._spec
         rejections = Rejections("ReadSamples", spec.max_failures)
         with storage.using(spec.source.storage_options()):
-            open_sample = _list(spec, self._folder)
+            open_sample, decisions = _list(spec, self._folder)
             opened = (
                 root
                 | "List" >> ListSource(self._folder)
-                | "Open" >> beam.ParDo(_OpenSamples(open_sample, rejections)).with_outputs(FAILURES, main="samples")
+                | "Open"
+                >> beam.ParDo(_OpenSamples(open_sample, decisions, rejections)).with_outputs(FAILURES, main="samples")
             )
             return rejections.split(opened, "samples", Sample)
 
@@ -194,8 +196,8 @@ def _own_folder() -> str:
     return folder
 
 
-def _list(spec: BuildSpec, folder: str) -> OpenSample:
-    """Lists the samples of a request in a folder; returns the function that opens them."""
+def _list(spec: BuildSpec, folder: str) -> tuple[OpenSample, Decisions]:
+    """Lists the samples of a request in a folder; returns the function that opens them, and the listing's decisions."""
     with storage.expanding_into(storage.join(folder, "expanded")), trying_suggestions(spec):
         # A step of the pipeline receives the failures.
         spec, source = open_spec_source(dataclasses.replace(find_functions(spec), max_failures=1))
@@ -209,14 +211,15 @@ def _list(spec: BuildSpec, folder: str) -> OpenSample:
             raise RequestError(f"`input={', '.join(spec.source.input)}`: no sample found", code="no_samples")
         write_chunk_names(listed.listing, folder)
     records = source.description.records
-    return OpenSample(spec.image, spec.max_file_size, records.layout if records else None)
+    return OpenSample(spec.image, spec.max_file_size, records.layout if records else None), listed.listing.decisions
 
 
 class _OpenSamples(beam.DoFn):
     """Opens the samples of a chunk file: chunk file -> `Sample`."""
 
-    def __init__(self, opener: OpenSample, rejections: Rejections) -> None:
+    def __init__(self, opener: OpenSample, decisions: Decisions, rejections: Rejections) -> None:
         self._opener = opener
+        self._decisions = decisions
         self._rejections = rejections
         self._options = storage.current_options()
 
@@ -226,7 +229,7 @@ class _OpenSamples(beam.DoFn):
         self._failed = Metrics.counter(_METRICS, "samples_rejected")
 
     def process(self, chunk: str) -> Iterator[Any]:
-        for refs in load_oversized(iter(read_chunk(chunk))):
+        for refs in load_oversized(read_chunk(chunk, self._decisions)):
             for ref in refs:
                 try:
                     yield self._opener.open(ref)

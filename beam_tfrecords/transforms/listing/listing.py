@@ -15,7 +15,10 @@ import msgpack
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms.labels import ClassNames, class_label
+from beam_tfrecords.transforms.identity import digest
+from beam_tfrecords.transforms.labels import class_label
+from beam_tfrecords.transforms.listing.decisions import UNDECIDED, Decisions
+from beam_tfrecords.transforms.listing.groups import Groups
 from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 from beam_tfrecords.transforms.refs.overflow_rows import OverflowRows, load_oversized, name_overflow_file
 from beam_tfrecords.transforms.refs.ref_columns import (
@@ -51,7 +54,8 @@ class Listing:
         rejected samples.
       labels: label -> number of samples, if labels were counted; None counts samples without a label.
       split_labels: split -> labels of its samples, if labels were counted.
-      digest: sum of the hashes of all references, modulo 2**128, so that it does not depend on their order.
+      digest: sum of the hashes of all references in the chunk files, modulo 2**128, so that it does not depend on their
+        order.
       chunks: files with the references.
       overflow_files: files beside chunks with their oversized rows.
       folders: summary of the folders of the samples, if `ListPlan.summarizes_folders`.
@@ -63,6 +67,8 @@ class Listing:
       objects: totals of the annotated objects.
       paths: split words in the paths of the samples, if `ListPlan.finds_splits`.
       column_labels: column with classes -> label -> number of samples; see `ListPlan.class_columns`.
+      groups: the samples by what decisions look at.
+      decisions: what the listing decides about the references in the chunk files; the totals include it.
     """
 
     samples: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -80,6 +86,8 @@ class Listing:
     overflow_files: list[str] = dataclasses.field(default_factory=list)
     paths: PathWords = dataclasses.field(default_factory=PathWords)
     column_labels: dict[str, Counter[Scalar]] = dataclasses.field(default_factory=dict)
+    groups: Groups = dataclasses.field(default_factory=Groups)
+    decisions: Decisions = UNDECIDED
 
     @property
     def files(self) -> list[str]:
@@ -93,11 +101,23 @@ class Listing:
 
     @property
     def fingerprint(self) -> str:
-        """Hex digest that changes when a sample is added, removed or changed, or the location of an image changes."""
-        return f"{self.digest:032x}"
+        """Hex digest that changes with a sample, the location of an image, or a decision."""
+        listed = f"{self.digest:032x}"
+        if not self.decisions:
+            return listed
+        decided = f"{listed} {digest(self.decisions)}"
+        return hashlib.blake2b(decided.encode(), digest_size=16).hexdigest()
 
-    def add(self, refs: RefColumns, *, count_labels: bool, paths: PublishedPaths = UNCHANGED) -> list[int]:
-        """Counts references; returns the bytes of each. The fingerprint contains published paths."""
+    def add(self, refs: RefColumns, *, plan: ListPlan) -> list[int]:
+        """Counts the references of a chunk file; returns the bytes of each. The digest contains published paths."""
+        identities = self.count(refs, plan=plan)
+        for identity, places in zip(identities, refs.places(plan.paths), strict=True):
+            self.digest += int.from_bytes(hashlib.blake2b(identity + places, digest_size=16).digest(), "big")
+        self.digest %= 1 << 128
+        return list(map(len, identities))
+
+    def count(self, refs: RefColumns, *, plan: ListPlan) -> list[bytes]:
+        """Counts references as far as decisions change them; returns their identities."""
         splits = [split or "" for split in refs.each("split")]
         self.samples.update(splits)
         if any(refs.each("size")):
@@ -110,22 +130,29 @@ class Listing:
         if any(refs.each("objects")):
             pairs = zip(refs.each("objects"), refs.each("failure"), strict=True)
             self.objects.add(objects for objects, failure in pairs if failure is None)
-        if count_labels:
+        if plan.count_labels:
             known = zip(splits, refs.all_labels(), refs.each("failure"), strict=True)
             found = [(split, labels) for split, labels, failure in known if failure is None and labels]
             self.labels.update(itertools.chain.from_iterable(labels for _, labels in found))
             for split, labels in found:
                 self.split_labels.setdefault(split, set()).update(labels)
-        sizes = []
-        fingerprints = refs.fingerprints(paths)
-        for identity, places in zip(refs.identities(paths), refs.places(paths), strict=True):
-            self.digest += int.from_bytes(hashlib.blake2b(identity + places, digest_size=16).digest(), "big")
-            sizes.append(len(identity))
-        self.digest %= 1 << 128
-        for split, size, fingerprint, failure in zip(splits, sizes, fingerprints, refs.each("failure"), strict=True):
-            # Fingerprints depend on the location of the input, which must not influence the number of blocks.
-            self.ref_bytes[split] += size - len(fingerprint) if failure is None else 0
-        return sizes
+        identities = list(refs.identities(plan.paths))
+        of_each = zip(identities, refs.fingerprints(plan.paths), refs.each("failure"), strict=True)
+        # Fingerprints depend on the location of the input, which must not influence the number of blocks.
+        sizes = [len(packed) - len(found) if failure is None else 0 for packed, found, failure in of_each]
+        for split, size in zip(splits, sizes, strict=True):
+            self.ref_bytes[split] += size
+        self.groups.add(refs, sizes, by_image=plan.paths_are_images, count_labels=plan.count_labels)
+        return identities
+
+    def count_classes(self, refs: RefColumns, *, plan: ListPlan) -> None:
+        """Counts the labels in the columns with classes, of samples without a failure."""
+        for name in plan.class_columns:
+            if name in refs.columns:
+                known = zip(refs.columns[name], refs.each("failure"), strict=True)
+                self.column_labels.setdefault(name, Counter()).update(
+                    label for label, failure in known if failure is None and not isinstance(label, list)
+                )
 
     def merge(self, other: Listing) -> None:
         """Adds the samples of another listing."""
@@ -142,6 +169,7 @@ class Listing:
         self.folders.merge(other.folders)
         self.objects.merge(other.objects)
         self.paths.merge(other.paths)
+        self.groups.merge(other.groups)
         for name, counts in other.column_labels.items():
             self.column_labels.setdefault(name, Counter()).update(counts)
         if self.read_with is not None:
@@ -156,7 +184,7 @@ class Listing:
         files = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()), self.read_with)
         objects = dataclasses.astuple(self.objects)
         of_columns = [(name, list(labels.items())) for name, labels in self.column_labels.items()]
-        late = dict(self.ref_bytes), self.overflow_files, self.paths.pack(), of_columns
+        late = dict(self.ref_bytes), self.overflow_files, self.paths.pack(), of_columns, self.groups.pack()
         packed: bytes = msgpack.packb((*totals, self.fingerprint, split_labels, *files, objects, *late))
         return packed
 
@@ -165,7 +193,7 @@ class Listing:
         """Unpacks the output of `pack`."""
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
         split_labels, chunks, unknown, folders, unmatched, read_with, objects, *late = rest
-        ref_bytes, overflow_files, paths, of_columns = late
+        ref_bytes, overflow_files, paths, of_columns, groups = late
         return cls(
             Counter(samples),
             Counter(sizes),
@@ -182,6 +210,7 @@ class Listing:
             overflow_files,
             PathWords.unpack(paths),
             {name: Counter(dict(found)) for name, found in of_columns},
+            Groups.unpack(groups),
         )
 
 
@@ -197,7 +226,6 @@ class ListPlan:
       summarizes_folders: whether to collect a summary of the samples' folders.
       finds_splits: whether to collect the split words in the samples' paths.
       paths_are_images: as `by_image` of `PathWords.add`.
-      known: the classes, as in `Selection.class_filter`.
       class_columns: columns whose values are classes, which are read and counted as labels are.
       missing: words for an empty cell of these columns.
       keeps_groups: as in `assign_splits`.
@@ -211,7 +239,6 @@ class ListPlan:
     summarizes_folders: bool = False
     finds_splits: bool = False
     paths_are_images: bool = False
-    known: ClassNames | None = None
     class_columns: Sequence[str] = ()
     missing: frozenset[str] = frozenset()
     keeps_groups: bool = False
@@ -251,7 +278,7 @@ def write_listing(
     tally = Tally() if tally is None else tally
     tally.globs = set(plan.selection.globs)
 
-    wants = plan.selection.class_filter(plan.known)
+    wants = plan.selection.class_filter()
 
     def is_wanted(sample: SampleRef) -> bool:
         tally.see(sample.key)
@@ -273,12 +300,13 @@ def write_listing(
     if plan.selection != EVERYTHING:
         samples = map(select_objects, filter(is_wanted, one_by_one(samples)))
     for refs in by_column(samples):
-        refs = _read_classes(refs, plan, listing.column_labels)
+        refs = _read_classes(refs, plan)
+        listing.count_classes(refs, plan=plan)
         if plan.finds_splits:
             listing.paths.add(refs, by_image=plan.paths_are_images)
         if plan.splits is not None:
             refs = assign_splits(refs, splits=plan.splits, seed=plan.seed, keeps_groups=plan.keeps_groups)
-        sizes = listing.add(refs, count_labels=plan.count_labels, paths=plan.paths)
+        sizes = listing.add(refs, plan=plan)
         ends = list(itertools.accumulate(sizes, initial=0))
         if plan.summarizes_folders:
             for key, failure in zip(refs.keys, refs.each("failure"), strict=True):
@@ -301,18 +329,13 @@ def write_listing(
     return listing
 
 
-def _read_classes(refs: RefColumns, plan: ListPlan, counts: dict[str, Counter[Scalar]]) -> RefColumns:
-    """Returns the references with labels in the columns with classes, and counts those of samples without a failure."""
+def _read_classes(refs: RefColumns, plan: ListPlan) -> RefColumns:
+    """Returns the references with labels in the columns with classes."""
     found = {
         name: [class_label(value, plan.missing) for value in refs.columns[name]]
         for name in plan.class_columns
         if name in refs.columns
     }
-    for name, labels in found.items():
-        known = zip(labels, refs.each("failure"), strict=True)
-        counts.setdefault(name, Counter()).update(
-            label for label, failure in known if failure is None and not isinstance(label, list)
-        )
     return dataclasses.replace(refs, columns={**refs.columns, **found}) if found else refs
 
 
@@ -320,20 +343,25 @@ def _overflow_file_of(chunk: str) -> str:
     return f"{chunk.removesuffix('.refs')}.values"
 
 
-def read_chunk(chunk: str) -> list[RefColumns]:
-    """Reads the references of one chunk file, without loading the oversized rows from the file beside it.
+def read_chunk(chunk: str, decisions: Decisions) -> Iterator[RefColumns]:
+    """Yields the references of one chunk file with all decisions, without loading oversized rows.
+
+    Args:
+      chunk: the file.
+      decisions: the decisions about its listing.
 
     Raises:
       BuildError: the file is damaged or cannot be read; a worker on another machine may not reach the output folder.
     """
     joined = read_shared(chunk)
     with naming_damage(chunk):
-        return [name_overflow_file(refs, _overflow_file_of(chunk)) for refs in unpack_refs(joined)]
+        batches = [name_overflow_file(refs, _overflow_file_of(chunk)) for refs in unpack_refs(joined)]
+    return filter(len, map(decisions.apply, batches))
 
 
 def read_light(listing: Listing) -> Iterator[RefColumns]:
     """Yields the references of a listing, without loading oversized rows; raises the errors of `read_chunk`."""
-    return itertools.chain.from_iterable(map(read_chunk, listing.chunks))
+    return itertools.chain.from_iterable(read_chunk(chunk, listing.decisions) for chunk in listing.chunks)
 
 
 def read_batches(listing: Listing) -> Iterator[RefColumns]:

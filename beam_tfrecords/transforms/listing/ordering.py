@@ -9,6 +9,7 @@ import numpy as np
 
 from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.hashing import order_hashes
+from beam_tfrecords.transforms.listing.decisions import Decisions
 from beam_tfrecords.transforms.listing.listing import read_chunk
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey
@@ -68,7 +69,9 @@ def assign_blocks(refs: RefColumns, *, seed: int, blocks: Mapping[str, int]) -> 
             yield (split, int(numbers[of_block[0]])), places[of_block].tolist()
 
 
-def order_chunk(chunk: str, *, seed: int, blocks: Mapping[str, int]) -> list[tuple[BlockKey, int, bytes]]:
+def order_chunk(
+    chunk: str, *, seed: int, blocks: Mapping[str, int], decisions: Decisions
+) -> list[tuple[BlockKey, int, bytes]]:
     """Reads a chunk file and groups its references by block: (block, number of references, packed references).
 
     Raises:
@@ -76,6 +79,6 @@ def order_chunk(chunk: str, *, seed: int, blocks: Mapping[str, int]) -> list[tup
     """
     return [
         (block, len(places), refs.take(places).pack())
-        for refs in read_chunk(chunk)
+        for refs in read_chunk(chunk, decisions)
         for block, places in assign_blocks(refs, seed=seed, blocks=blocks)
     ]

@@ -14,6 +14,7 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_tfrecords import storage
+from beam_tfrecords.transforms.listing.decisions import Decisions
 from beam_tfrecords.transforms.listing.indexing import (
     BundleListing,
     IndexPlan,
@@ -127,13 +128,21 @@ class AssignOrder(beam.PTransform):
     Args:
       seed: seed of the order.
       blocks: split -> number of blocks, or a side input with it.
+      decisions: the decisions about the listing, or a side input with them.
       processes: as in `MapInProcesses`.
     """
 
-    def __init__(self, *, seed: int, blocks: Mapping[str, int] | AsSingleton, processes: int) -> None:
+    def __init__(
+        self,
+        *,
+        seed: int,
+        blocks: Mapping[str, int] | AsSingleton,
+        decisions: Decisions | AsSingleton,
+        processes: int,
+    ) -> None:
         super().__init__()
         order = functools.partial(order_chunk, seed=seed)
-        self._order = MapInProcesses(order, processes=processes, blocks=blocks)
+        self._order = MapInProcesses(order, processes=processes, blocks=blocks, decisions=decisions)
 
     def expand(self, chunks: beam.PCollection[str]) -> beam.PCollection[tuple[BlockKey, bytes]]:
         return (

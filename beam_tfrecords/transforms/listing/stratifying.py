@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from array import array
@@ -10,22 +11,55 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.hashing import split_hashes
-from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_batches, write_listing
+from beam_tfrecords.transforms.listing.listing import Listing, read_batches
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 
 # Classes of a sample: its label or labels, and a pair (column, class) for each column of classes.
 Stratum: TypeAlias = tuple[Hashable, ...]
 # Stands for all samples, because the splits have fractions of these as well.
 _ALL = ()
+# Groups of samples that a worker receives.
+_MOST_GROUPS = 100_000
 
 
-def stratify(
-    listing: Listing, folder: str, *, fractions: Mapping[str, float], seed: int, paths: PublishedPaths = UNCHANGED
-) -> Listing:
-    """Assigns every listed sample a split, so that each split has its fraction of each class.
+@dataclasses.dataclass(frozen=True)
+class Strata:
+    """The split of each class: a decision about each reference.
+
+    Attributes:
+      fractions: split -> its fraction.
+      seed: seed of the split hashes.
+      heads: columns with classes.
+      cuts: classes of a sample -> the split hash at which each split but the first starts.
+      of_group: group -> number of its split.
+    """
+
+    fractions: Mapping[str, float]
+    seed: int
+    heads: Sequence[str]
+    # The listing and the other attributes determine these.
+    cuts: Mapping[Stratum, Sequence[int]] = dataclasses.field(compare=False)
+    of_group: Mapping[str, int] = dataclasses.field(compare=False)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there are too many groups to send them to every worker."""
+        return len(self.of_group) > _MOST_GROUPS
+
+    def apply(self, refs: RefColumns) -> RefColumns:
+        """Returns the references with their splits, and without their groups."""
+        splits = list(self.fractions)
+        found = [
+            bisect_right(self.cuts[stratum], value) if group is None else self.of_group[group]
+            for stratum, group, value in _rows(refs, self.heads, self.seed)
+        ]
+        return refs.replace(split=[splits[number] for number in found], group=None)
+
+
+def find_strata(listing: Listing, *, fractions: Mapping[str, float], seed: int) -> Strata:
+    """Finds the split of every listed sample so that each split has its fraction of each class.
 
     The samples of a class are sorted by their split hash, and the sorted list is cut at the fractions. Unstratified
     splits cut the hash range instead: there a new sample moves no other sample, but the counts are approximate.
@@ -35,7 +69,6 @@ def stratify(
 
     Args:
       listing: the samples. Needs 8 bytes of memory per sample, or the class counts of each group.
-      folder: where the new chunk files go, which replace those of the listing.
 
     Raises:
       RequestError: no sample has a label.
@@ -44,41 +77,32 @@ def stratify(
     hashes: defaultdict[Stratum, array[int]] = defaultdict(lambda: array("Q"))
     groups: defaultdict[str, Counter[Hashable]] = defaultdict(Counter)
     totals: Counter[Hashable] = Counter()
-
-    def rows(refs: RefColumns) -> Iterator[tuple[Stratum, str | None, int]]:
-        hashed = split_hashes(seed=seed, keys=refs.keys)
-        return zip(_strata(refs, heads), refs.each("group"), hashed, strict=True)
-
-    for stratum, group, value in itertools.chain.from_iterable(map(rows, read_batches(listing))):
-        totals.update(_classes(stratum))
-        if group is None:
-            hashes[stratum].append(value)
-        else:
-            groups[group].update(_classes(stratum))
+    for refs in read_batches(listing):
+        for stratum, group, value in _rows(refs, heads, seed):
+            totals.update(_classes(stratum))
+            if group is None:
+                hashes[stratum].append(value)
+            else:
+                groups[group].update(_classes(stratum))
     if totals and totals.keys() <= {None, _ALL}:
         raise RequestError("`stratify`: the samples have no labels to stratify by", code="setting_not_applicable")
     filling = _Filling([*fractions.values()], totals)
     cuts = {}
     for stratum, values in sorted(hashes.items(), key=lambda item: (-len(item[1]), min(item[1]))):
         ends = itertools.accumulate(filling.divide(stratum, len(values), has_heads=bool(heads)))
-        by_hash = [*sorted(values), 1 << 64]
-        # The hash at which each split but the first starts.
-        cuts[stratum] = [by_hash[end] for end in [*ends][:-1]]
+        by_hash = sorted(values)
+        # A split that gets no sample of the class, and all after it, need no start.
+        cuts[stratum] = [by_hash[end] for end in [*ends][:-1] if end < len(by_hash)]
     order = dict(zip(groups, split_hashes(seed=seed, keys=groups), strict=True))
     of_group = {}
     for group in sorted(groups, key=lambda group: (-filling.weight(groups[group]), order[group])):
         of_group[group] = filling.place(groups[group])
-    splits = list(fractions)
+    return Strata(dict(fractions), seed, heads, cuts, of_group)
 
-    def assign(refs: RefColumns) -> RefColumns:
-        found = [
-            bisect_right(cuts[stratum], value) if group is None else of_group[group]
-            for stratum, group, value in rows(refs)
-        ]
-        return refs.replace(split=[splits[number] for number in found], group=None)
 
-    plan = ListPlan(None, seed, count_labels=bool(listing.labels), class_columns=heads, paths=paths)
-    return write_listing(map(assign, read_batches(listing)), folder, plan=plan, stem="stratified-")
+def _rows(refs: RefColumns, heads: Sequence[str], seed: int) -> Iterator[tuple[Stratum, str | None, int]]:
+    """Yields stratum, group and split hash of each reference."""
+    return zip(_strata(refs, heads), refs.each("group"), split_hashes(seed=seed, keys=refs.keys), strict=True)
 
 
 class _Filling:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.sources.detect.inference import ApplyInterpretations, assume_folders, infer_folders
+from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning, assume_folders, infer_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
@@ -55,8 +55,8 @@ class InferredSource(Source):
         *,
         folders: FolderSummary,
         splits: Mapping[str, str],
-    ) -> ApplyInterpretations | None:
-        """Returns the function that corrects labels and splits of the references; None if all are right.
+    ) -> FolderMeaning | None:
+        """Returns the labels and splits that the folders give; None if the references have them already.
 
         Args:
           found: key prefix -> interpretation of the folders below it; `trees` and `splits` have the same keys.
@@ -66,7 +66,7 @@ class InferredSource(Source):
           RequestError: an input states its split, but its folders state another.
         """
         keeps_splits = self._needs.splits.fractions is not None
-        change = ApplyInterpretations(found, self._pattern, keeps_splits, splits)
+        change = FolderMeaning(found, "", self._pattern is not None, keeps_splits, splits)
         change.check_splits(folders, self._inputs)
         guess = assume_folders(self._pattern, self._needs)
         for prefix, tree in trees.items():

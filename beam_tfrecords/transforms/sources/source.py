@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
@@ -17,6 +17,9 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tally import Tally
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Source:
         """Yields key and path of the image files beside the rows; those that no row names are counted as skipped."""
         return iter(())
 
-    def infer(self, folders: FolderSummary, tally: Tally) -> Callable[[SampleRef], SampleRef] | None:
+    def infer(self, folders: FolderSummary, tally: Tally) -> FolderMeaning | None:
         """Interprets the folders after all samples are listed, and adds notes on the result.
 
         Args:
@@ -95,7 +98,7 @@ class Source:
           tally: receives the notes.
 
         Returns:
-          A function that sets the final label and split of a reference; None if all are right already.
+          The decision that sets label and split of each reference; None if all are right already.
 
         Raises:
           RequestError: the folders are ambiguous, or do not fit the request.

@@ -20,6 +20,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.listing import indexing
+from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_index_checkpoints
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing
 from beam_tfrecords.transforms.parts import Part, read_index
@@ -188,7 +189,7 @@ def test_a_damaged_chunk_is_named(tmp_path):
     (chunk,) = write_listing(refs, str(tmp_path), plan=PLAN).chunks
     cut(Path(chunk))
     with pytest.raises(BuildError, match=rf"{chunk} is damaged \(.*\); delete it and run the same command again"):
-        list(read_chunk(chunk))
+        list(read_chunk(chunk, UNDECIDED))
 
 
 def fail(_: RefColumns) -> None:
@@ -198,7 +199,7 @@ def fail(_: RefColumns) -> None:
 def test_what_the_reader_of_a_chunk_raises_is_not_taken_for_damage(tmp_path):
     (chunk,) = write_listing([SampleRef("1", {})], str(tmp_path), plan=PLAN).chunks
     with pytest.raises(ValueError, match="mine"):
-        list(map(fail, read_chunk(chunk)))
+        list(map(fail, read_chunk(chunk, UNDECIDED)))
 
 
 def test_a_damaged_checkpoint_of_a_container_is_named(tmp_path):

@@ -13,6 +13,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.listing import listing as listing_module
+from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.listing.indexing import (
     IndexPlan,
     index_container,
@@ -47,7 +48,7 @@ def refs(count: int, **fields) -> list[SampleRef]:
 def test_chunks_hold_all_references_and_the_totals_count_them(tmp_path, monkeypatch):
     monkeypatch.setattr(listing_module, "CHUNK_REFS", 10)
     listing = write_listing(refs(25), str(tmp_path), plan=PLAN)
-    assert [len(refs) for chunk in listing.chunks for refs in read_chunk(chunk)] == [10, 10, 5]
+    assert [len(refs) for chunk in listing.chunks for refs in read_chunk(chunk, UNDECIDED)] == [10, 10, 5]
     assert [ref.key for ref in read_refs(listing)] == [ref.key for ref in refs(25)]
     assert listing.samples == {"train": 25}
     assert listing.source_bytes == {"train": 250}
@@ -58,7 +59,7 @@ def test_a_chunk_ends_with_the_reference_that_fills_it(tmp_path, monkeypatch):
     monkeypatch.setattr(listing_module, "CHUNK_BYTES", 1000)
     texts = [SampleRef(str(number), {}, label="x" * (400 if number % 5 else 3000)) for number in range(11)]
     listing = write_listing(texts, str(tmp_path), plan=PLAN)
-    assert [len(refs) for chunk in listing.chunks for refs in read_chunk(chunk)] == [1, 3, 2, 3, 2]
+    assert [len(refs) for chunk in listing.chunks for refs in read_chunk(chunk, UNDECIDED)] == [1, 3, 2, 3, 2]
     assert [ref.key for ref in read_refs(listing)] == [ref.key for ref in texts]
     assert 12_200 < listing.ref_bytes["train"] < 12_200 + 11 * 40
 

@@ -14,6 +14,7 @@ from beam_tfrecords.transforms.blocks.rows import read_block
 from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes
 from beam_tfrecords.transforms.listing import stage as ordering
+from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.listing.ordering import BLOCK_BYTES, assign_blocks, count_blocks, find_block
 from beam_tfrecords.transforms.listing.stage import AssignOrder
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs
@@ -111,5 +112,5 @@ def test_assign_order_gives_every_reference_its_block(tmp_path, monkeypatch, hel
     for number, chunk in enumerate(chunks):
         chunk.write_bytes(pack_refs(refs[5 * number : 5 * number + 5]))
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        order = AssignOrder(seed=5, blocks=blocks, processes=processes)
+        order = AssignOrder(seed=5, blocks=blocks, decisions=UNDECIDED, processes=processes)
         assert_that(pipeline | beam.Create(list(map(str, chunks))) | order, check)

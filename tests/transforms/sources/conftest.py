@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.transforms.refs.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -49,7 +50,8 @@ def infer(source: Source, samples: list[SampleRef], tally: Tally) -> list[Sample
             folders.add_image(sample.key)
     folders.merge(tally.folders)
     change = source.infer(folders) if source.description.is_inferred_later else None
-    return [change(sample) for sample in samples] if change else samples
+    decided = map(change.apply, RefColumns.of(samples)) if change else []
+    return list(itertools.chain.from_iterable(decided)) if change else samples
 
 
 @pytest.fixture

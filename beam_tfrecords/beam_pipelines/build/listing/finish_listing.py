@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
@@ -11,26 +12,21 @@ from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_class
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.transforms.labels import UNLABELLED
+from beam_tfrecords.transforms.listing.deciding import count_paths, decide
+from beam_tfrecords.transforms.listing.decisions import AssignSplits, MarkUnlabelled, SelectClasses
 from beam_tfrecords.transforms.listing.limiting import limit_listing
-from beam_tfrecords.transforms.listing.listing import (
-    Listing,
-    ListPlan,
-    read_batches,
-    read_light,
-    read_refs,
-    write_listing,
-)
+from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_light, read_refs, write_listing
 from beam_tfrecords.transforms.listing.shared_keys import find_shared_key
-from beam_tfrecords.transforms.listing.stratifying import stratify
+from beam_tfrecords.transforms.listing.stratifying import find_strata
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Value
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.request.published_settings import published_paths
-from beam_tfrecords.transforms.sources.detect.path_splits import MOST_DEPTH, WordsOf, judge_splits
+from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
+from beam_tfrecords.transforms.sources.detect.path_splits import MOST_DEPTH, PathSplits, WordsOf, judge_splits
 from beam_tfrecords.transforms.sources.inputs import key_prefixes, name_inputs, name_of_input, names_several
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
-from beam_tfrecords.transforms.sources.selection import EVERYTHING, Selection
+from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tables.table import Row, Table
 from beam_tfrecords.transforms.sources.tally import Damage, Tally
@@ -92,38 +88,43 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
         tally.notes.append(_allow_damage(spec, tally.damaged))
     examples = (key for keys in tally.examples.values() for key in keys)
     spec.source.selection.check_globs(listing.unmatched or (), examples)
-    change = _infer(listing, source, tally) if source.description.is_inferred_later and listing.total else None
-    if change is not None:
-        plan = dataclasses.replace(
-            plan_listing(spec, source),
-            splits=Splits(),  # The fractions are already applied.
-            selection=EVERYTHING,
-            summarizes_folders=False,
-        )
-        listing = write_listing(map(change, read_refs(listing)), folder, plan=plan, tally=tally, stem="inferred-")
+    plan = plan_listing(spec, source)
+    adding = functools.partial(decide, folder=folder, plan=plan)
+    meaning = _infer(listing, source, tally) if source.description.is_inferred_later and listing.total else None
+    if meaning is not None:
+        listing = adding(listing, "folders", meaning, is_large=meaning.lists_images)
+        if plan.finds_splits:
+            listing.paths = count_paths(listing, plan)
+        # The fractions are already applied.
+        listing = adding(listing, "splits", AssignSplits(Splits(), spec.seed, plan.keeps_groups))
     if source.join_listed is not None and listing.total:
         listing = _join_tables(listing, spec, source, tally, folder)
-    if _may_find_splits(spec, source) and listing.total:
-        listing = _find_splits(listing, spec, source, tally, folder)
+    if plan.finds_splits and listing.total and (found := _find_splits(listing, spec, source)) is not None:
+        tally.notes.append(found.note)
+        listing = adding(listing, "path_splits", found)
     if listing.total:
         refuse_idle_roots(spec, listing)
         refuse_idle_remote_settings(spec, source, listing)
         if not spec.source.selection.classes:
             _count_unnamed(listing, spec, source, tally)
     if _selects_later(spec, source) and listing.total:
-        listing = _select_classes(listing, spec, source, tally, folder)
-    listing = _keep_unlabelled(listing, spec, source, tally, folder)
-    paths = published_paths(spec)
+        listing = _select_classes(listing, spec, source, tally, adding)
+    if (unlabelled := _find_unlabelled(listing, spec, tally)) is not None:
+        listing = adding(listing, "unlabelled", unlabelled)
+        listing.labels.pop(UNLABELLED, None)
+        for split in unlabelled.splits:
+            listing.split_labels.pop(split, None)
     if spec.stratify and spec.splits.fractions is not None:
-        listing = stratify(listing, folder, fractions=spec.splits.fractions, seed=spec.seed, paths=paths)
+        strata = find_strata(listing, fractions=spec.splits.fractions, seed=spec.seed)
+        listing = adding(listing, "strata", strata, by_sample=strata.apply, is_large=strata.is_large)
     if _may_share_images(spec, source) and sum(1 for split in listing.samples if split) > 1:
         _refuse_shared_image(listing, spec, source)
     if spec.limit is not None:
-        listing = limit_listing(listing, limit=spec.limit, seed=spec.seed, folder=folder, paths=paths)
+        listing = limit_listing(listing, limit=spec.limit, seed=spec.seed, folder=folder, paths=plan.paths)
     return listing
 
 
-def _infer(listing: Listing, source: Source, tally: Tally) -> Callable[[SampleRef], SampleRef] | None:
+def _infer(listing: Listing, source: Source, tally: Tally) -> FolderMeaning | None:
     """Returns the result of `Source.infer`; the column of labels of a joined table answers its questions, too."""
     try:
         return source.infer(listing.folders, tally)
@@ -211,18 +212,23 @@ def _selects_later(spec: BuildSpec, source: Source) -> bool:
     return bool(spec.source.selection.classes) and (is_later or has_names)
 
 
-def _select_classes(listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str) -> Listing:
+def _select_classes(
+    listing: Listing, spec: BuildSpec, source: Source, tally: Tally, adding: Callable[..., Listing]
+) -> Listing:
     """Returns the listing with the samples and objects of the requested classes."""
     known = choose_classes(spec, source.description, listing.labels).classes
-    plan = dataclasses.replace(
-        plan_listing(spec, source),
-        splits=None,
-        selection=Selection(classes=spec.source.selection.classes),
-        summarizes_folders=False,
-        finds_splits=False,
-        known=known,
-    )
-    selected = write_listing(read_refs(listing), folder, plan=plan, tally=tally, stem="selected-")
+    wanted, left_objects = SelectClasses(spec.source.selection.classes, known), 0
+
+    def select(refs: RefColumns) -> RefColumns:
+        nonlocal left_objects
+        kept, left, of_objects = wanted.select(refs)
+        for key in left:
+            tally.add(OTHER_CLASS, key)
+        left_objects += of_objects
+        return kept
+
+    selected = adding(listing, "classes", wanted, by_sample=select)
+    selected.objects.left_out += left_objects
     if known is not None:
         # The labels of all samples show whether numbers count from 0 or from 1.
         selected.labels.update(dict.fromkeys(listing.labels, 0))
@@ -261,40 +267,27 @@ class ListedKeys(Table):
         return ({"key": key} for refs in read_light(self.listing) for key in refs.keys)
 
 
-def _keep_unlabelled(listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str) -> Listing:
-    """Marks the samples of splits without labels as `UNLABELLED` if other splits have labels; returns the listing."""
-    bare = sorted(split for split, labels in listing.split_labels.items() if split and labels <= {None, ""})
+def _find_unlabelled(listing: Listing, spec: BuildSpec, tally: Tally) -> MarkUnlabelled | None:
+    """Finds the splits without labels if other splits have labels; returns None if there are none."""
+    bare = frozenset(split for split, labels in listing.split_labels.items() if split and labels <= {None, ""})
     fields = spec.layout.fields if spec.layout and Content.LABEL in spec.required and spec.map is None else ()
     if not fields or spec.splits.fractions or not bare or len(bare) == len(listing.split_labels):
-        return listing
+        return None
     has_one = any(field.startswith("label.") for field in fields)
-
-    def change(refs: RefColumns) -> RefColumns:
-        known = zip(refs.labels, refs.each("split"), strict=True)
-        none: Value = UNLABELLED if has_one else []
-        return dataclasses.replace(refs, labels=[none if split in bare else label for label, split in known])
-
-    plan = dataclasses.replace(
-        plan_listing(spec, source), splits=None, selection=EVERYTHING, summarizes_folders=False, finds_splits=False
-    )
-    kept = write_listing(map(change, read_batches(listing)), folder, plan=plan, stem="unlabelled-")
-    kept.labels.pop(UNLABELLED, None)
-    kept.split_labels = {split: labels for split, labels in kept.split_labels.items() if split not in bare}
     count = sum(listing.samples[split] for split in bare)
     stored = "stored with the label -1" if has_one else "stored without one"
-    tally.notes.append(f"the {count:,} samples of {' and '.join(bare)} have no label, and are {stored}")
-    return kept
+    tally.notes.append(f"the {count:,} samples of {' and '.join(sorted(bare))} have no label, and are {stored}")
+    return MarkUnlabelled(bare, has_one)
 
 
-def _find_splits(listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str) -> Listing:
-    """Returns the listing with the splits that the paths or the input's name say.
+def _find_splits(listing: Listing, spec: BuildSpec, source: Source) -> PathSplits | None:
+    """Finds the splits that the paths or the input's name say; returns None if they say none.
 
     Raises:
       RequestError: they may be splits or not, or contradict a split column.
     """
     paths = name_inputs(spec.source.input).paths
-    selection, plan, seen = spec.source.selection, plan_listing(spec, source), source.description
-    by_image = plan.paths_are_images
+    selection, seen = spec.source.selection, source.description
     prefixes = {} if any(map(names_several, paths)) else dict(zip(paths, key_prefixes(paths), strict=True))
     inputs = WordsOf(
         f"`input={','.join(map(printable, paths))}`",
@@ -302,14 +295,8 @@ def _find_splits(listing: Listing, spec: BuildSpec, source: Source, tally: Tally
         name=name_of_input(paths[0]) if len(paths) == 1 else "",
         most_depth=MOST_DEPTH if seen.prefix_depth is None else seen.prefix_depth,
         column=seen.split_column,
-        by_image=by_image,
+        by_image=plan_listing(spec, source).paths_are_images,
         include=selection.include,
         exclude=selection.exclude,
     )
-    placement = judge_splits(listing.paths, inputs)
-    if placement is None:
-        return listing
-    tally.notes.append(placement.note)
-    plan = dataclasses.replace(plan, splits=None, selection=EVERYTHING, summarizes_folders=False, finds_splits=False)
-    placed = (placement.place(refs, by_image=by_image) for refs in read_batches(listing))
-    return write_listing(placed, folder, plan=plan, stem="placed-")
+    return judge_splits(listing.paths, inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from beam_tfrecords import storage
@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.description import Description
-from beam_tfrecords.transforms.sources.detect.inference import ApplyInterpretations
+from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -130,7 +130,7 @@ class ArchiveSource(InferredSource, ContainerSource):
             where = quote_input(self._containers[0].uri)
             raise RequestError(f"{where} is not a {self.name} archive: {error.detail}", code="invalid_file") from error
 
-    def infer(self, folders: FolderSummary, tally: Tally) -> Callable[[SampleRef], SampleRef] | None:
+    def infer(self, folders: FolderSummary, tally: Tally) -> FolderMeaning | None:
         """See `Source.infer`; interprets the folders of all archives together."""
         prefix = self._containers[0].key_prefix
         roots = [f"{container.uri}#" for container in self._containers]
@@ -142,7 +142,7 @@ class ArchiveSource(InferredSource, ContainerSource):
             tally.notes.append(f"{where}: the archives have no folders; the name of each is the class")
             keeps_splits = self._needs.splits.fractions is not None
             found = dict.fromkeys(prefixes, Interpretation())
-            return ApplyInterpretations(found, _archive_name(self.name), keeps_splits, self._splits)
+            return FolderMeaning(found, _archive_name(self.name), False, keeps_splits, self._splits)
         request = Request(
             self._spec,
             self._needs,
@@ -188,7 +188,7 @@ def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
     return make
 
 
-def _archive_name(source: str) -> re.Pattern[str]:
+def _archive_name(source: str) -> str:
     """Returns the pattern that uses an archive's name without its extension as label."""
     endings = "|".join(map(re.escape, find_source(source, "").extensions))
-    return re.compile(f"^(?P<label>[^/]+?)(?:{endings})/", re.IGNORECASE)
+    return f"(?i)^(?P<label>[^/]+?)(?:{endings})/"

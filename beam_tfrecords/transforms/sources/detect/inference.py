@@ -1,4 +1,4 @@
-"""Infers labels and splits from folders after all files are listed, and corrects the references."""
+"""Infers labels and splits from folders after all files are listed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.sources.class_files import is_class_file
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     describe_annotations,
@@ -40,34 +40,54 @@ _BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "beside the split folders, 
 
 
 @dataclasses.dataclass(frozen=True)
-class ApplyInterpretations:
-    """Sets the inferred label and split of a reference.
+class FolderMeaning:
+    """The labels and splits that folders give: a decision about each reference of a listing.
 
     Attributes:
       found: key prefix -> interpretation of the folders below it.
-      pattern: pattern that gives the labels; None for folders.
+      label_pattern: pattern that finds the label in the names of archives; "" if the folders give it.
+      keeps_labels: whether references have their labels already, from `label_pattern` of the request.
       keeps_splits: whether to keep splits, because the listing assigned them by fractions.
       splits: key prefix -> split of all samples below it, if the inputs state their splits.
     """
 
     found: Mapping[str, Interpretation]
-    pattern: re.Pattern[str] | None
+    label_pattern: str
+    keeps_labels: bool
     keeps_splits: bool
     splits: Mapping[str, str]
 
-    def __call__(self, ref: SampleRef) -> SampleRef:
-        """Returns the reference with its final label and split."""
-        meaning, path, said = self._find(ref.key)
+    @property
+    def lists_images(self) -> bool:
+        """Whether lists name the label of each image."""
+        return any(one.lists for one in self.found.values())
+
+    def apply(self, refs: RefColumns) -> RefColumns:
+        """Returns the references with labels, and with splits in the words of their folders."""
+        places: dict[str, tuple[str | None, str | None, bool]] = {}
+        lists_images, found = self.lists_images, []
+        for key in refs.keys:
+            at = key if lists_images or "/" not in key else key[: key.rindex("/") + 1]
+            if at not in places:
+                places[at] = self._place(at)
+            found.append(places[at])
+        failures = [
+            failure or ([*_BESIDE_SPLITS] if lacks_split else None)
+            for failure, (*_, lacks_split) in zip(refs.each("failure"), found, strict=True)
+        ]
+        refs = refs.replace(failure=failures)
+        if not self.keeps_splits:
+            refs = refs.replace(split=[split for _, split, _ in found])
+        return refs if self.keeps_labels else dataclasses.replace(refs, labels=[label for label, *_ in found])
+
+    def _place(self, key: str) -> tuple[str | None, str | None, bool]:
+        """Returns label and split of a key, and whether it lacks a split."""
+        meaning, path, said = self._find(key)
         label, split = meaning.place(path)
         split = split or said
-        if self.pattern is not None:
-            label = path_label(ref.key, self.pattern)
-        failure = ref.failure
-        if split is None and meaning.has_splits:
-            failure = failure or _BESIDE_SPLITS
-        if self.keeps_splits:
-            split = ref.split
-        return SampleRef(ref.key, ref.images, ref.size, ref.fingerprint, label, split, ref.columns, failure, ref.group)
+        if self.label_pattern:
+            label = path_label(key, re.compile(self.label_pattern))
+        return label, split, split is None and meaning.has_splits
 
     def check_splits(self, folders: FolderSummary, inputs: Inputs) -> None:
         """Checks that the folders of an input do not contradict its stated split.

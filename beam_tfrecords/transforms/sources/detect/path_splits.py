@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import glob
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -124,18 +125,18 @@ class PathWords:
     samples: Counter[str | None] = dataclasses.field(default_factory=Counter)
     depths: list[Depth] = dataclasses.field(default_factory=list)
 
-    def add(self, refs: RefColumns, *, by_image: bool) -> None:
+    def add(self, refs: RefColumns, *, by_image: bool, counts: Iterable[int] = itertools.repeat(1)) -> None:
         """Counts references, before they get their final splits.
 
         Args:
           by_image: whether images have the paths, because keys are ids.
+          counts: number of samples for which each reference stands.
         """
-        failures, words = refs.each("failure"), refs.each("split")
-        found = Counter(
-            (path.rpartition("/")[0], word)
-            for path, word, failure in zip(paths_of(refs, by_image=by_image), words, failures, strict=True)
-            if failure is None
-        )
+        found: Counter[tuple[str, str | None]] = Counter()
+        of_each = zip(paths_of(refs, by_image=by_image), refs.each("split"), refs.each("failure"), counts, strict=False)
+        for path, word, failure, count in of_each:
+            if failure is None:
+                found[path.rpartition("/")[0], word] += count
         for (folder, word), count in found.items():
             stated = name_split(word) if word else None
             self.samples[stated] += count
@@ -200,21 +201,23 @@ class PathSplits:
 
     Attributes:
       note: sentence for the user.
+      by_image: as in `PathWords.add`.
       depths: depths of the folders that say the splits.
       split: split of all references instead.
     """
 
-    note: str
+    note: str = dataclasses.field(compare=False)
+    by_image: bool
     depths: Sequence[int] = ()
     split: str | None = None
 
-    def place(self, refs: RefColumns, *, by_image: bool) -> RefColumns:
+    def apply(self, refs: RefColumns) -> RefColumns:
         """Sets the splits of the references that are in the default split.
 
         Raises:
           RequestError: the folders of a path contradict each other.
         """
-        paths = paths_of(refs, by_image=by_image)
+        paths = paths_of(refs, by_image=self.by_image)
         return refs.replace(
             split=[
                 self._find(path) or split if split == DEFAULT_SPLIT else split
@@ -252,9 +255,9 @@ def judge_splits(words: PathWords, inputs: WordsOf) -> PathSplits | None:
         if not agreeing:
             raise _contradicts(depths[certain[0]], inputs)
         certain = agreeing if words.samples[None] else []
-        return PathSplits(_note_folders(depths[certain[0]]), certain) if certain else None
+        return PathSplits(_note_folders(depths[certain[0]]), inputs.by_image, certain) if certain else None
     if certain:
-        return PathSplits(_note_folders(depths[certain[0]]), certain)
+        return PathSplits(_note_folders(depths[certain[0]]), inputs.by_image, certain)
     for number, depth in enumerate(depths):
         if depth.may_be_splits(total, is_first=all(one.is_single(total) for one in depths[:number])):
             raise _ask(depth, number, total, inputs)
@@ -275,7 +278,7 @@ def judge_splits(words: PathWords, inputs: WordsOf) -> PathSplits | None:
     if split is None or split == DEFAULT_SPLIT:
         return None
     where = "the folders in the paths" if by_folder else "the name of the input"
-    return PathSplits(f"the split {split} is that of {where}; {_HOW_TO_DENY}", split=split)
+    return PathSplits(f"the split {split} is that of {where}; {_HOW_TO_DENY}", inputs.by_image, split=split)
 
 
 def _find_constant(depths: Sequence[Depth], total: int) -> str | None:

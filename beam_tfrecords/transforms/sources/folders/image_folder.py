@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, Value, one_image, plain_files
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
-from beam_tfrecords.transforms.sources.detect.inference import assume_folders
+from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning, assume_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_masks, find_unmatched
@@ -91,7 +91,7 @@ class ImageFolder(InferredSource):
             for partition in storage.partition_listing(root.listing, literal=root.is_folder)
         ]
 
-    def infer(self, folders: FolderSummary, tally: Tally) -> Callable[[SampleRef], SampleRef] | None:
+    def infer(self, folders: FolderSummary, tally: Tally) -> FolderMeaning | None:
         """See `Source.infer`."""
         unmatched = list(find_unmatched(itertools.chain.from_iterable(self._masks.values())))
         tally.unmatched += unmatched

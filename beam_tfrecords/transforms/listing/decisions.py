@@ -1,0 +1,126 @@
+"""Decisions: what a whole listing decides about each of its references."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from beam_tfrecords.transforms.labels import UNLABELLED, ClassNames
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import Value
+from beam_tfrecords.transforms.sources.selection import Selection
+from beam_tfrecords.transforms.splits import Splits, assign_splits
+
+
+class Decision(Protocol):
+    """A decision about each reference: a frozen value that workers receive."""
+
+    def apply(self, refs: RefColumns) -> RefColumns:
+        """Returns the references as the decision changes them."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Decisions:
+    """The decisions about a listing, in the order in which they apply. Chunk files hold the references without them.
+
+    Attributes:
+      folders: labels and splits from the folders in the paths.
+      splits: splits by the request's rule.
+      path_splits: splits from the words in the paths.
+      classes: the samples and objects of the requested classes.
+      unlabelled: labels of the splits without labels.
+      strata: splits by class.
+    """
+
+    folders: Decision | None = None
+    splits: Decision | None = None
+    path_splits: Decision | None = None
+    classes: Decision | None = None
+    unlabelled: Decision | None = None
+    strata: Decision | None = None
+
+    def apply(self, refs: RefColumns) -> RefColumns:
+        """Returns the references with all decisions, without those that are left out."""
+        for step in self:
+            refs = step.apply(refs)
+        return refs
+
+    def __iter__(self) -> Iterator[Decision]:
+        every = (getattr(self, field.name) for field in dataclasses.fields(self))
+        return (step for step in every if step is not None)
+
+    def __bool__(self) -> bool:
+        return any(True for _ in self)
+
+
+UNDECIDED = Decisions()
+
+
+@dataclasses.dataclass(frozen=True)
+class AssignSplits:
+    """Assigns splits by a rule; see `assign_splits`."""
+
+    splits: Splits
+    seed: int
+    keeps_groups: bool
+
+    def apply(self, refs: RefColumns) -> RefColumns:
+        """See `Decision.apply`."""
+        return assign_splits(refs, splits=self.splits, seed=self.seed, keeps_groups=self.keeps_groups)
+
+
+@dataclasses.dataclass(frozen=True)
+class SelectClasses:
+    """Leaves out the samples and objects of other classes.
+
+    Attributes:
+      classes: the wanted classes.
+      known: as in `Selection.class_filter`.
+    """
+
+    classes: tuple[str, ...]
+    known: ClassNames | None
+
+    def apply(self, refs: RefColumns) -> RefColumns:
+        """See `Decision.apply`."""
+        return self.select(refs)[0]
+
+    def select(self, refs: RefColumns) -> tuple[RefColumns, Sequence[str], int]:
+        """Returns the references that stay, the keys of the others, and the number of objects that are left out."""
+        wants = Selection(classes=self.classes).class_filter(self.known)
+        kept, left, objects, left_objects = list[int](), list[str](), [*refs.each("objects")], 0
+        rows = zip(refs.keys, refs.all_labels(), refs.each("failure"), objects, strict=True)
+        for place, (key, labels, failure, packed) in enumerate(rows):
+            wanted = [number for number, label in enumerate(labels) if wants(label)]
+            left_objects += 0 if packed is None else len(labels) - len(wanted)
+            if failure is None and labels and not (wanted if packed is not None else len(wanted) == len(labels)):
+                left.append(key)
+                continue
+            kept.append(place)
+            if packed is not None and len(wanted) < len(labels):
+                objects[place] = list(Objects.unpack(packed).select(wanted).pack())
+        if left_objects:
+            refs = refs.replace(objects=objects)
+        return refs.take(kept) if left else refs, left, left_objects
+
+
+@dataclasses.dataclass(frozen=True)
+class MarkUnlabelled:
+    """Gives the samples of splits without labels the label that stands for none.
+
+    Attributes:
+      splits: the splits.
+      has_one: whether a sample of the layout has one label.
+    """
+
+    splits: frozenset[str]
+    has_one: bool
+
+    def apply(self, refs: RefColumns) -> RefColumns:
+        """See `Decision.apply`."""
+        none: Value = UNLABELLED if self.has_one else []
+        known = zip(refs.labels, refs.each("split"), strict=True)
+        return dataclasses.replace(refs, labels=[none if split in self.splits else label for label, split in known])

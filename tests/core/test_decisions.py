@@ -1,0 +1,169 @@
+"""Decisions about a listing: the totals and the references are those of a listing that is written again."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.listing import groups
+from beam_tfrecords.transforms.listing.deciding import count_paths, decide
+from beam_tfrecords.transforms.listing.decisions import AssignSplits, MarkUnlabelled, SelectClasses
+from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
+from beam_tfrecords.transforms.listing.ordering import order_chunk
+from beam_tfrecords.transforms.listing.stratifying import find_strata
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.ref_columns import join_packed, unpack_refs
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
+from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, ListedLabels
+from beam_tfrecords.transforms.sources.detect.path_splits import PathSplits
+from beam_tfrecords.transforms.splits import Splits
+
+SEED = 3
+PLAN = ListPlan(None, SEED, keeps_groups=True)
+FRACTIONS = {"train": 0.5, "validation": 0.3, "test": 0.2}
+
+folders = st.sampled_from(["", "cat", "dog", "cat/train", "cat/test", "dog/val", "train/cat", "test/dog", "a/b/c"])
+labels = st.sampled_from([None, "", "cat", "dog", 3, ["cat", "dog"], []])
+refs = st.lists(
+    st.builds(
+        lambda folder, number, label, split, size, failed, group, boxes: SampleRef(
+            f"{folder}/{number}.jpg" if folder else f"{number}.jpg",
+            one_image(File(f"/in/{folder}/{number}.jpg")),
+            size,
+            str(size),
+            label,
+            split,
+            failure=("unreadable", "it is gone") if failed else None,
+            group=group,
+            objects=None if boxes is None else Objects((0.0, 0.0, 1.0, 1.0) * len(boxes), tuple(boxes)),
+        ),
+        folders,
+        st.integers(0, 99),
+        labels,
+        st.sampled_from([None, "train", "val", "Not one!"]),
+        st.integers(0, 300),
+        st.sampled_from([False, False, False, True]),
+        st.sampled_from([None, None, "a", "b"]),
+        st.one_of(st.none(), st.none(), st.lists(st.sampled_from(["cat", "dog"]), max_size=3)),
+    ),
+    max_size=30,
+    unique_by=lambda ref: ref.key,
+)
+interpretations = st.sampled_from(
+    [
+        Interpretation(),
+        Interpretation({"train": "train", "test": "test"}),
+        Interpretation(inner_splits={"train": "train", "test": "test", "val": "validation"}),
+        Interpretation({"a/b": "test", "": None}, is_nested=True),
+        Interpretation({"": None}, lists={"": ListedLabels("list.txt", {"cat/1.jpg": "tom", "7.jpg": "tim"})}),
+    ]
+)
+steps = st.lists(
+    st.one_of(
+        st.builds(
+            lambda one, keeps_labels, keeps_splits: (
+                "folders",
+                FolderMeaning({"": one}, "", keeps_labels, keeps_splits, {}),
+            ),
+            interpretations,
+            st.booleans(),
+            st.booleans(),
+        ),
+        st.just(("splits", AssignSplits(Splits(), SEED, keeps_groups=True))),
+        st.just(("path_splits", PathSplits("", by_image=False, depths=(1,)))),
+        st.just(("path_splits", PathSplits("", by_image=False, split="test"))),
+        st.just(("classes", SelectClasses(("cat",), None))),
+        st.just(("unlabelled", MarkUnlabelled(frozenset({"test"}), has_one=True))),
+        st.just(("unlabelled", MarkUnlabelled(frozenset({"test"}), has_one=False))),
+        st.just(("strata", None)),
+    ),
+    unique_by=lambda step: step[0],
+)
+ORDER = ("folders", "splits", "path_splits", "classes", "unlabelled", "strata")
+
+
+def decided(listing: Listing, some: list[tuple[str, object]], folder: str, *, is_large: bool) -> Listing:
+    """The listing with decisions, in the order in which they apply."""
+    for name, step in sorted(some, key=lambda one: ORDER.index(one[0])):
+        if name == "strata":
+            try:
+                step = find_strata(listing, fractions=FRACTIONS, seed=SEED)
+            except RequestError:
+                continue  # There are no labels.
+        by_sample = step.apply if name in ("classes", "strata") or getattr(step, "lists_images", False) else None
+        listing = decide(listing, name, step, folder=folder, plan=PLAN, by_sample=by_sample, is_large=is_large)
+    return listing
+
+
+def totals_of(listing: Listing) -> dict[str, object]:
+    """The totals that decide blocks and classes."""
+    return {
+        "samples": +listing.samples,
+        "source_bytes": +listing.source_bytes,
+        "ref_bytes": +listing.ref_bytes,
+        "labels": +listing.labels,
+        "split_labels": {split: found for split, found in listing.split_labels.items() if found},
+        "unknown": listing.unknown,
+        "objects": listing.objects,
+        "paths": count_paths(listing, PLAN),
+    }
+
+
+def ordered(listing: Listing) -> dict[object, list[SampleRef]]:
+    """The references of each block, as `AssignOrder` emits them."""
+    blocks = dict.fromkeys(listing.samples, 3)
+    found: dict[object, list[SampleRef]] = {}
+    for chunk in listing.chunks:
+        for key, count, packed in order_chunk(chunk, seed=SEED, blocks=blocks, decisions=listing.decisions):
+            of_block = [ref for batch in unpack_refs(join_packed([packed])) for ref in batch]
+            assert len(of_block) == count
+            found.setdefault(key, []).extend(of_block)
+    return {key: sorted(several, key=lambda ref: ref.key) for key, several in found.items()}
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as path:
+        yield path
+
+
+@given(refs, steps)
+def test_totals_and_references_are_those_of_a_listing_that_is_written_again(folder, refs, steps):
+    listing = write_listing(refs, folder, plan=PLAN)
+    by_groups = decided(listing, steps, folder, is_large=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "_MOST_GROUPS", -1)
+        without = write_listing(refs, folder, plan=PLAN)
+        assert without.groups.totals is None or not refs
+        counted = decided(without, steps, folder, is_large=False)
+    by_hand = decided(listing, steps, folder, is_large=True)
+    assert not by_hand.decisions
+    assert totals_of(by_groups) == totals_of(counted) == totals_of(by_hand)
+    assert by_groups.fingerprint == counted.fingerprint
+    assert list(read_refs(by_groups)) == list(read_refs(by_hand))
+    assert ordered(by_groups) == ordered(by_hand)
+
+
+@given(refs)
+def test_groups_survive_packing_and_merging(folder, refs):
+    whole = write_listing(refs, folder, plan=PLAN)
+    merged = Listing()
+    for number, part in enumerate((refs[::2], refs[1::2])):
+        merged.merge(Listing.unpack(write_listing(part, folder, plan=PLAN, stem=f"part-{number}-").pack()))
+    assert merged.groups == whole.groups
+
+
+def test_a_decision_changes_the_fingerprint_and_a_note_does_not(folder):
+    listing = write_listing([SampleRef("a/1.jpg")], folder, plan=PLAN)
+    found = [
+        decide(listing, "path_splits", PathSplits(note, by_image=False, split=split), folder=folder, plan=PLAN)
+        for note, split in (("", "test"), ("splits", "test"), ("", "validation"))
+    ]
+    assert found[0].fingerprint == found[1].fingerprint
+    assert len({one.fingerprint for one in (listing, *found)}) == 3
