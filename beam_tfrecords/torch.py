@@ -20,7 +20,8 @@ except ImportError as error:
 from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from beam_tfrecords.features.layouts import MASK_FIELD, no_pair
+from beam_tfrecords.features.fields import MASK_FIELD
+from beam_tfrecords.features.layouts import no_pair
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.collating import Example, Pair, make_batch
 from beam_tfrecords.reading.records import Records, check_records

@@ -30,7 +30,8 @@ from PIL import Image, features
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.layouts import COLUMN, NAMED, TFDS_OBJECTS, parse_layout
+from beam_tfrecords.features.fields import COLUMN
+from beam_tfrecords.features.layouts import NAMED, TFDS_OBJECTS, parse_layout
 from beam_tfrecords.tfrecord import Compression, masked_crc32c
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.images.convert_array import convert_array

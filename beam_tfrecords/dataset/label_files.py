@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from beam_tfrecords.dataset.files import LABEL_MAP, label_file
-from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.features.layouts import Layout
 
 _ITEM = re.compile(r"item\s*\{((?:[^{}\"']|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')*)\}")
@@ -32,7 +32,7 @@ def label_map(layout: Layout, class_names: Sequence[str]) -> dict[str, bytes]:
 
     The file exists only if the layout has class numbers from 1, as the API requires.
     """
-    if "objects.id" not in layout.fields or not class_names:
+    if not class_names or all(one.class_value is not ClassValue.ID for one in layout.features):
         return {}
     items = (
         f"item {{\n  id: {number}\n  name: {json.dumps(name, ensure_ascii=False)}\n}}\n"

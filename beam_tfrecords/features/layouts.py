@@ -10,100 +10,34 @@ from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features import wire
-from beam_tfrecords.features.class_values import ClassValue
 from beam_tfrecords.features.column_ranges import range_ends
 from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.fields import (
+    ARRAY_FIELD,
+    CAPTIONS,
+    COLUMN,
+    COLUMNS,
+    DTYPE_FIELD,
+    FIELDS,
+    KEYPOINTS,
+    MASK_FIELD,
+    NAMED_IMAGE,
+    OBJECT_MASKS,
+    POLYGON,
+    POLYGON_POINTS,
+    SHAPE_FIELD,
+    ClassValue,
+    Field,
+    Stored,
+    find_field,
+)
 from beam_tfrecords.nearest import find_near
 
-COLUMN = "column."
-# One of several named images of a sample.
-NAMED_IMAGE = "images."
-# Several columns as one feature.
-COLUMNS = "columns."
 TYPES = ("int64", "float", "bytes")
 # Meaning of a vector that moves with the image: x and y of points in pixels, or as shares of the image's size.
 MOVES = ("points", "shares")
 # Type of a column that is stored as the index of its class.
 CLASS = "class"
-# Field -> its type. `image.encoded` is the stored image in any encoding; `image.pixels` is the same and requires
-# raw encoding. `image.array` is raw, too, with any number of channels of any of the array types.
-FIELDS: Mapping[str, str] = {
-    "image.encoded": "bytes",
-    "image.pixels": "bytes",
-    "image.array": "bytes",
-    # Height, width and channels of the array, and the type of its numbers.
-    "image.shape": "int64",
-    "image.dtype": "bytes",
-    "image.format": "bytes",
-    "image.height": "int64",
-    "image.width": "int64",
-    "image.channels": "int64",
-    "image.colorspace": "bytes",
-    # A PNG of one channel, of the size of the stored image: the index of a class or an object for each pixel.
-    "mask.encoded": "bytes",
-    "label.index": "int64",
-    "label.name": "bytes",
-    "labels.index": "int64",
-    "labels.name": "bytes",
-    # One value per annotated object; boxes are relative to the stored image, from 0 to 1.
-    "objects.xmin": "float",
-    "objects.xmax": "float",
-    "objects.ymin": "float",
-    "objects.ymax": "float",
-    # ymin, xmin, ymax and xmax of the first object, then of the second, and so on.
-    "objects.bbox": "float",
-    "objects.index": "int64",
-    "objects.id": "int64",
-    "objects.name": "bytes",
-    "objects.is_crowd": "int64",
-    "objects.area": "float",
-    "objects.difficult": "int64",
-    "objects.truncated": "int64",
-    "objects.pose": "bytes",
-    # A PNG per object, as large as the stored image: 1 inside the object, else 0.
-    "objects.mask": "bytes",
-    # x and y of each point of the first object's polygon, then of the second, and so on; relative to the stored image.
-    "objects.polygon": "float",
-    # Number of points of each object's polygon.
-    "objects.polygon_points": "int64",
-    # All keypoints of the first object, then of the second, and so on; relative to the stored image, and 0 to 2.
-    "objects.keypoint_x": "float",
-    "objects.keypoint_y": "float",
-    "objects.keypoint_visibility": "int64",
-    "key": "bytes",
-    "filename": "bytes",
-    "source_id": "bytes",
-}
-# Fields that contain classes; columns and images that the user names never do.
-_CLASS_FIELDS: Mapping[str, ClassValue] = {
-    "label.index": ClassValue.INDEX,
-    "label.name": ClassValue.NAME,
-    "labels.index": ClassValue.INDEX,
-    "labels.name": ClassValue.NAME,
-    "objects.index": ClassValue.INDEX,
-    "objects.id": ClassValue.ID,
-    "objects.name": ClassValue.NAME,
-}
-ARRAY_FIELD, SHAPE_FIELD, DTYPE_FIELD = "image.array", "image.shape", "image.dtype"
-# Fields that contain the image itself.
-IMAGE_FIELDS = ("image.encoded", "image.pixels", ARRAY_FIELD)
-# Field -> its number of values, if that is fixed and not one.
-_LENGTHS: Mapping[str, int] = {SHAPE_FIELD: 3}
-MASK_FIELD = "mask.encoded"
-# Four values per object, and a field for each of them, in another order.
-BOXES = "objects.bbox"
-BOX_SIDES = ("objects.xmin", "objects.ymin", "objects.xmax", "objects.ymax")
-# Labels for supervised learning, in order of preference.
-_LABEL_FIELDS = (MASK_FIELD, "label.index", "labels.index", "label.name", "labels.name")
-# The label fields that hold one class for each example.
-SINGLE_LABELS = ("label.index", "label.name")
-OBJECT_MASKS = "objects.mask"
-# Several values per object, and how many points each object has.
-POLYGON, POLYGON_POINTS = "objects.polygon", "objects.polygon_points"
-KEYPOINTS = ("objects.keypoint_x", "objects.keypoint_y", "objects.keypoint_visibility")
-# Fields with any number of values, unless the layout says otherwise.
-_OBJECTS = "objects."
-_SEVERAL = ("labels.", _OBJECTS)
 # Feature names of the TensorFlow Object Detection API (`TfExampleDecoder`).
 _DETECTION = {
     "image/encoded": "image.encoded",
@@ -118,20 +52,6 @@ _DETECTION = {
     "image/object/is_crowd": "objects.is_crowd",
     "image/object/area": "objects.area",
     "image/object/difficult": "objects.difficult",
-}
-CAPTIONS = "captions"
-# Prefix of a field -> the contents it is made from; positions of masks and objects depend on the image's size.
-_CONTENTS: Mapping[str, frozenset[Content]] = {
-    "image.": frozenset({Content.IMAGE}),
-    NAMED_IMAGE: frozenset({Content.IMAGE}),
-    **dict.fromkeys((ARRAY_FIELD, SHAPE_FIELD, DTYPE_FIELD), frozenset({Content.ARRAY})),
-    "mask.": frozenset({Content.IMAGE, Content.MASK}),
-    "objects.": frozenset({Content.IMAGE, Content.OBJECTS}),
-    OBJECT_MASKS: frozenset({Content.OBJECT_MASKS}),
-    POLYGON: frozenset({Content.POLYGONS}),
-    "objects.keypoint_": frozenset({Content.KEYPOINTS}),
-    "label.": frozenset({Content.LABEL}),
-    "labels.": frozenset({Content.LABEL}),
 }
 NAMED: Mapping[str, Mapping[str, Any]] = {
     "tfds": {"image": "image.encoded", "label": "label.index", "filename": "filename"},
@@ -213,6 +133,7 @@ class Feature:
       is_class: whether it is the index of a class of its own column.
       class_names: these classes in index order; in a request those that it names, with or without numbers.
       moves: one of MOVES for a vector of points of the image, stored as shares of the stored image; "" for others.
+      kind: the entry of its field in the table of fields.
     """
 
     name: str
@@ -224,9 +145,13 @@ class Feature:
     is_class: bool = False
     class_names: tuple[str, ...] = ()
     moves: str = ""
+    kind: Field = dataclasses.field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", find_field(self.field))
 
     def __repr__(self) -> str:
-        given = (f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self))
+        given = (f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
         defaults = {f"{one.name}={one.default!r}" for one in dataclasses.fields(self)}
         return f"Feature({', '.join(one for one in given if one not in defaults)})"
 
@@ -254,24 +179,29 @@ class Feature:
         return self.field[len(NAMED_IMAGE) :] if self.field.startswith(NAMED_IMAGE) else None
 
     @property
-    def is_one_of_images(self) -> bool:
-        """Whether the feature contains one image, of samples that may have several; an array joins them all."""
-        return self.field in IMAGE_FIELDS and self.field != ARRAY_FIELD
-
-    @property
     def class_value(self) -> ClassValue | None:
         """How the values identify classes of labels or objects; None if they do not."""
-        return _CLASS_FIELDS.get(self.field)
+        return self.kind.class_value
 
     @property
     def is_of_objects(self) -> bool:
         """Whether the feature contains values of annotated objects."""
-        return self.field.startswith(_OBJECTS)
+        return Content.OBJECTS in self.kind.contents
+
+    @property
+    def is_of_label(self) -> bool:
+        """Whether the feature contains the classes of labels."""
+        return Content.LABEL in self.kind.contents
 
     @property
     def holds_image(self) -> bool:
         """Whether the feature contains stored images."""
-        return self.field in IMAGE_FIELDS or self.image is not None
+        return self.kind.stored is Stored.IMAGE
+
+    @property
+    def is_image(self) -> bool:
+        """Whether the feature contains the image of a sample, which objects and masks belong to."""
+        return self.holds_image and self.image is None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -323,14 +253,11 @@ class Layout:
         """The contents that a sample must have."""
         if self.keeps_records:
             return frozenset({Content.RECORDS})
-        found = {Content.CAPTIONS if name == CAPTIONS else Content.COLUMNS for name in self.columns}
+        found = {content for feature in self.features for content in feature.kind.contents}
         if self == EVERY_COLUMN:
             found.add(Content.COLUMNS)
         if len(self.image_names) > 1:
             found.add(Content.IMAGES)
-        for begin, contents in _CONTENTS.items():
-            if any(field.startswith(begin) for field in self.fields):
-                found |= contents
         if self.draws_mask:
             found = (found - {Content.MASK}) | {Content.OBJECTS, Content.OBJECT_MASKS}
         return frozenset(found)
@@ -346,6 +273,21 @@ class Layout:
         return any(feature.moves for feature in self.features)
 
     @functools.cached_property
+    def has_image(self) -> bool:
+        """Whether a feature is the image of a sample, which objects and masks belong to."""
+        return any(feature.is_image for feature in self.features)
+
+    @functools.cached_property
+    def has_single_label(self) -> bool:
+        """Whether a feature has exactly one label of each sample."""
+        return any(feature.is_of_label and not feature.kind.several for feature in self.features)
+
+    @functools.cached_property
+    def has_several_labels(self) -> bool:
+        """Whether a feature has any number of labels of each sample."""
+        return any(feature.is_of_label and feature.kind.several for feature in self.features)
+
+    @functools.cached_property
     def nests(self) -> bool:
         """Whether TFDS can read a `/` in a name as a level: no name is also the first part of another."""
         names = {feature.name for feature in self.features}
@@ -357,16 +299,16 @@ class Layout:
     def supervised(self) -> tuple[str, str] | None:
         """Names of the image feature and of the mask or label feature; None if one of them is missing."""
         names = {feature.field: feature.name for feature in self.features}
-        images = [names[field] for field in IMAGE_FIELDS if field in names]
-        labels = [names[field] for field in _LABEL_FIELDS if field in names]
-        return (images[0], labels[0]) if images and labels else None
+        images = [names[one.name] for one in FIELDS.values() if one.stored is Stored.IMAGE and one.name in names]
+        targets = [names[one.name] for one in FIELDS.values() if one.is_target and one.name in names]
+        return (images[0], targets[0]) if images and targets else None
 
     def to_json(self) -> dict[str, dict[str, Any]]:
         """Returns the layout as in a spec file."""
         return {
             feature.name: {"field": feature.field, "type": CLASS if feature.is_class else feature.type}
             | ({"several": True} if feature.several else {})
-            | ({"length": feature.length} if feature.length and feature.field not in _LENGTHS else {})
+            | ({"length": feature.length} if feature.length and not feature.kind.length else {})
             | ({"columns": list(feature.columns)} if feature.columns else {})
             | ({"class_names": list(feature.class_names)} if feature.class_names else {})
             | ({"moves": feature.moves} if feature.moves else {})
@@ -412,7 +354,7 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
     words = {Content.OBJECTS: "boxes", Content.MASK: "masks"}
     placed = [what for content, what in words.items() if content in layout.required]
     placed += ["points that move"] if layout.moves_points else []
-    if placed and layout.fields.isdisjoint(IMAGE_FIELDS):
+    if placed and not layout.has_image:
         raise RequestError(
             f"`layout`: {placed[0]} are those of the stored image, which it does not hold; expected a feature with "
             "image.encoded",
@@ -449,13 +391,10 @@ def with_values(layout: Layout, column: str, kind: str, *, several: bool) -> Lay
       kind: type of the values.
       several: whether a sample has any number of values.
     """
-    names = ("label.name", "labels.name")
     values = [
-        Feature(feature.name, COLUMN + column, kind, feature.several or several)
-        if feature.field in ("label.index", "labels.index")
-        else feature
+        Feature(feature.name, COLUMN + column, kind, feature.several or several) if feature.is_of_label else feature
         for feature in layout.features
-        if feature.field not in names
+        if not (feature.is_of_label and feature.class_value is ClassValue.NAME)
     ]
     return Layout(tuple(values))
 
@@ -482,7 +421,13 @@ def with_images(layout: Layout, images: Mapping[str, bool]) -> Layout:
     for feature in layout.features:
         if feature.image is not None:
             features.append(dataclasses.replace(feature, several=feature.several or images[feature.image]))
-        elif layout.image_names or images == {"image": False} or not images or not feature.is_one_of_images:
+        elif (
+            layout.image_names
+            or images == {"image": False}
+            or not images
+            or not feature.is_image
+            or feature.field == ARRAY_FIELD
+        ):
             features.append(feature)
         else:
             features += [Feature(name, NAMED_IMAGE + name, "bytes", several) for name, several in images.items()]
@@ -538,7 +483,7 @@ def _parse_feature(name: str, value: Any) -> Feature:
         )
     words = {"field": value} if isinstance(value, str) else dict(value)
     field, declared = str(words.pop("field", "")), str(words.pop("type", ""))
-    several = words.pop("several", field.startswith(_SEVERAL))
+    several = words.pop("several", field in FIELDS and FIELDS[field].several)
     length, columns, names = words.pop("length", 0), words.pop("columns", ()), words.pop("class_names", ())
     moves = words.pop("moves", "")
     is_plain = not (length or columns or names or moves)
@@ -550,6 +495,10 @@ def _parse_feature(name: str, value: Any) -> Feature:
             code="invalid_layout",
         )
     if not is_plain or declared == CLASS or field.startswith(COLUMNS):
+        if field == COLUMN or not field.startswith((COLUMN, COLUMNS)):
+            raise RequestError(
+                f"`layout`: feature {name!r}: {field}: expected a column, such as {COLUMN}age", code="invalid_layout"
+            )
         feature = Feature(name, field, declared, several, length, tuple(columns), moves=str(moves))
         return _parse_column(feature, tuple(names))
     if declared and declared not in TYPES:
@@ -565,13 +514,14 @@ def _parse_feature(name: str, value: Any) -> Feature:
         raise RequestError(
             f"`layout`: feature {name!r}: unknown field {field!r}; {_known_fields(field)}", code="unknown_field"
         )
-    natural = FIELDS[field]
+    known = FIELDS[field]
+    natural = known.type
     if declared not in ("", natural) and (natural, declared) != ("int64", "float"):
         raise RequestError(
             f"`layout`: feature {name!r}: {field} is {natural} and cannot be stored as {declared}",
             code="type_does_not_fit",
         )
-    return Feature(name, field, declared or natural, several, _LENGTHS.get(field, 0))
+    return Feature(name, field, declared or natural, several, known.length)
 
 
 def _parse_column(feature: Feature, class_names: tuple[str, ...]) -> Feature:
@@ -579,9 +529,7 @@ def _parse_column(feature: Feature, class_names: tuple[str, ...]) -> Feature:
     is_class, is_range = feature.type == CLASS, feature.field.startswith(COLUMNS)
     has_length = bool(feature.length or feature.columns or is_range)
     problem = ""
-    if not is_range and not feature.column:
-        problem = f"expected a column, such as {COLUMN}age"
-    elif is_class and (has_length or feature.several):
+    if is_class and (has_length or feature.several):
         problem = "a class is one column with one value; expected a feature for each"
     elif class_names and not is_class:
         problem = "class_names are of classes; expected 'type: class'"

@@ -10,6 +10,7 @@ from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features import example_pb2, wire
+from beam_tfrecords.features.fields import SOURCE_ID
 from beam_tfrecords.features.layouts import Feature, Layout
 
 # Integers of fewer digits always fit.
@@ -37,19 +38,19 @@ def serialize_examples(layout: Layout, columns: Sequence[Sequence[Any]]) -> list
     return wire.join_entries([entries[number] for number in layout.stored_order])
 
 
-def read_fields(layout: Layout, data: bytes, *, prefix: tuple[str, ...]) -> dict[str, Any]:
-    """Returns the values of those fields of a serialized example that start with one of the prefixes.
+def read_fields(layout: Layout, data: bytes, *, with_ids: bool = True) -> dict[str, Any]:
+    """Returns the values of those fields of a serialized example that come from its images.
 
     Args:
       layout: layout of the example.
       data: the serialized example.
-      prefix: prefixes, such as `image.` and `mask.`.
+      with_ids: whether to return the id of the image, too.
     """
     features = example_pb2.Example.FromString(data).features.feature
     return {
         feature.field: list(getattr(features[feature.name], f"{feature.type}_list").value)
         for feature in layout.features
-        if feature.field.startswith(prefix)
+        if feature.kind.is_of_image or (with_ids and feature.field == SOURCE_ID)
     }
 
 

@@ -17,7 +17,7 @@ from pyarrow import acero
 
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.features.layouts import COLUMN
+from beam_tfrecords.features.fields import COLUMN
 from beam_tfrecords.nearest import did_you_mean, find_near
 from beam_tfrecords.reading.condition_text import BETWEEN, SyntaxProblem, to_python, to_sql
 from beam_tfrecords.reading.index_files import read_index

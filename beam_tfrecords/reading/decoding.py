@@ -12,8 +12,7 @@ import numpy as np
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.features import example_pb2
-from beam_tfrecords.features.class_values import ClassValue
-from beam_tfrecords.features.layouts import (
+from beam_tfrecords.features.fields import (
     BOX_SIDES,
     BOXES,
     IMAGE_FIELDS,
@@ -21,8 +20,9 @@ from beam_tfrecords.features.layouts import (
     OBJECT_MASKS,
     POLYGON,
     SHAPE_FIELD,
-    Feature,
+    ClassValue,
 )
+from beam_tfrecords.features.layouts import Feature
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.reading.resizing import Resize, decoded_size, move_objects, resize_mask, resize_pixels
 

@@ -7,7 +7,8 @@ import operator
 from collections.abc import Sequence
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.features.layouts import MASK_FIELD, Feature, Layout
+from beam_tfrecords.features.fields import MASK_FIELD
+from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.reading.record_sources import Mixture
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.shuffling import MixOrder

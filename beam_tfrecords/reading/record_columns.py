@@ -17,8 +17,8 @@ from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.features.class_values import ClassValue
-from beam_tfrecords.features.layouts import COLUMN, Feature, Layout
+from beam_tfrecords.features.fields import COLUMN, ClassValue
+from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, RecordError, open_stream, read_records
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.features.layouts import MASK_FIELD, Layout
+from beam_tfrecords.features.fields import MASK_FIELD
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.record_columns import RecordColumns

@@ -20,7 +20,8 @@ from beam_tfrecords.dataset.dataset import Dataset, Form
 from beam_tfrecords.dataset.manifest import Shard, StoredImages
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.extras import install_hint
-from beam_tfrecords.features.layouts import MASK_FIELD, OBJECT_MASKS, SINGLE_LABELS, Layout
+from beam_tfrecords.features.fields import Stored
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.decoding import ReadExample
@@ -139,7 +140,7 @@ class Records(Sequence[Any]):
     def _read_feature(self, name: str) -> Any:
         """Returns the values of a feature of all records, as an array if all have one shape; decodes no image."""
         features = {feature.name: feature for feature in self.layout.features}
-        images = [one.name for one in features.values() if one.holds_image or one.field in (MASK_FIELD, OBJECT_MASKS)]
+        images = [one.name for one in features.values() if one.kind.stored is not Stored.VALUES]
         if name not in features or name in images:
             found = "no such feature"
             if name in images:
@@ -420,7 +421,7 @@ class Records(Sequence[Any]):
         """Returns [len(self)] indices of the records' classes in `class_names`; reads only the index."""
         source = self._sources[0]
         features, starts = source.columns.layout.features, source.reader.starts
-        single = [one for one in features if one.field in SINGLE_LABELS and not one.several]
+        single = [one for one in features if one.is_of_label and not (one.kind.several or one.several)]
         if not (single and self.class_names):
             found = ", ".join(feature.name for feature in features)
             raise ValueError(f"balanced: expected examples with one class label each; found the features {found}")

@@ -10,7 +10,8 @@ import numpy as np
 
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.features.column_ranges import axes_of
-from beam_tfrecords.features.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
+from beam_tfrecords.features.fields import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS
+from beam_tfrecords.features.layouts import Feature
 from beam_tfrecords.geometry.geometry import Geometry, plan
 from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode, read_image_size

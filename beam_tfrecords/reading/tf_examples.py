@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.features.class_values import ClassValue
-from beam_tfrecords.features.layouts import (
+from beam_tfrecords.features.fields import (
     BOXES,
     KEYPOINTS,
     MASK_FIELD,
@@ -19,10 +18,9 @@ from beam_tfrecords.features.layouts import (
     POLYGON,
     POLYGON_POINTS,
     SHAPE_FIELD,
-    Feature,
-    Layout,
-    no_pair,
+    ClassValue,
 )
+from beam_tfrecords.features.layouts import Feature, Layout, no_pair
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.tf_resizing import TensorPlacement
 

@@ -9,7 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from beam_tfrecords.features.column_ranges import axes_of
-from beam_tfrecords.features.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Feature
+from beam_tfrecords.features.fields import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS
+from beam_tfrecords.features.layouts import Feature
 from beam_tfrecords.geometry.sizes import resized_size
 from beam_tfrecords.reading.resizing import NOISE, SIDES, Resize, box_sides
 

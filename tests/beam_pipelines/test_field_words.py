@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.features.layouts import FIELDS
+from beam_tfrecords.features.fields import FIELDS
 from tests.tensorflow import load
 
 pytestmark = pytest.mark.tensorflow

@@ -15,7 +15,8 @@ from beam_tfrecords.beam_pipelines.settings.beam_flags import OUR_FLAGS
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table
 from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.features.layouts import ALL_COLUMNS, COLUMN, COLUMNS, FIELDS, NAMED, NAMED_IMAGE, SAME
+from beam_tfrecords.features.fields import COLUMN, COLUMNS, FIELDS, NAMED_IMAGE
+from beam_tfrecords.features.layouts import ALL_COLUMNS, NAMED, SAME
 from beam_tfrecords.transforms.sources.documents.mapping import KEYS
 from beam_tfrecords.transforms.sources.registry import FILE_EXTENSIONS, NAMES
 from tests.docs import mappings_page

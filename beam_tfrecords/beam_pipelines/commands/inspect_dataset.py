@@ -29,8 +29,8 @@ from beam_tfrecords.dataset.index import read_columns
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape, write_json
-from beam_tfrecords.features.class_values import ClassValue
-from beam_tfrecords.features.layouts import IMAGE_FIELDS, MASK_FIELD, Feature
+from beam_tfrecords.features.fields import ClassValue, Stored
+from beam_tfrecords.features.layouts import Feature
 from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample, decode_mask
@@ -236,7 +236,7 @@ def _describe_example(data: bytes, dataset: Dataset) -> list[str]:
                 f"{value:g} ({class_name})" if class_name is not None else str(value)
                 for value, class_name in zip(values, found, strict=False)
             ]
-        if feature and feature.field == MASK_FIELD:
+        if feature and feature.kind.stored is Stored.MASK:
             shown = [f"{one}{_describe_numbers(value)}" for one, value in zip(shown, values, strict=False)]
         more = f", and {len(values) - 10} more" if len(values) > 10 else ""
         lines.append(f"{escape(name):{width}}  {', '.join(shown)}{more}")
@@ -284,7 +284,7 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
         if feature.holds_image:
             stored = pixels[feature.name]
             pictures += [flatten(from_pixels(one)) for one in (stored if feature.several else [stored])]
-        if feature.field in IMAGE_FIELDS:
+        if feature.is_image:
             boxes = find_boxes(dataset, example)
             pictures[-1] = draw_boxes(draw_mask(pictures[-1], dataset, example), boxes)
     if not pictures:

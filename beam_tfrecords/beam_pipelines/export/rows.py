@@ -17,7 +17,7 @@ from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.layouts import (
+from beam_tfrecords.features.fields import (
     BOX_SIDES,
     BOXES,
     COLUMN,
@@ -27,9 +27,8 @@ from beam_tfrecords.features.layouts import (
     OBJECT_MASKS,
     POLYGON,
     POLYGON_POINTS,
-    Feature,
-    Layout,
 )
+from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.reading.decoding import ReadExample, decode_mask, stack_boxes
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.objects.polygons import run_lengths

@@ -12,8 +12,7 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.features.class_values import ClassValue
-from beam_tfrecords.features.layouts import MASK_FIELD, OBJECT_MASKS
+from beam_tfrecords.features.fields import MASK_FIELD, OBJECT_MASKS, ClassValue
 from beam_tfrecords.reading.decoding import decode_mask, stack_boxes
 
 # Bright colors that stand out from photos: red, green, blue, yellow, violet, turquoise, orange, pink.

@@ -98,7 +98,7 @@ def choose_groups(dataset: Dataset) -> dict[Group, int]:
     If there are too many classes, takes classes at equal distances in the list of classes.
     """
     splits, names = dataset.manifest["splits"], dataset.class_names
-    has_classes = bool(names) and not any(field.startswith(("labels.", "objects.")) for field in dataset.layout.fields)
+    has_classes = bool(names) and not any(one.kind.several for one in dataset.layout.features)
     room = MOST_SHOWN // len(splits)
     classes = min(len(names), max(1, room // _LEAST_OF_A_CLASS))
     picked = [names[number * len(names) // classes] for number in range(classes)]

@@ -25,9 +25,8 @@ from beam_tfrecords.beam_pipelines.report.drawing import (
 from beam_tfrecords.beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.errors import BuildError, describe_exception
-from beam_tfrecords.features.class_values import ClassValue
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.layouts import IMAGE_FIELDS
+from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.tfrecord import open_stream, read_records
@@ -156,7 +155,7 @@ def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> ShownRecord:
     stored = [one for one in dataset.layout.features if one.holds_image]
     if {Content.OBJECTS, Content.MASK} & dataset.layout.required:
         # Objects and masks are drawn on the image that they belong to.
-        stored = [one for one in stored if one.field in IMAGE_FIELDS]
+        stored = [one for one in stored if one.is_image]
     try:
         is_file = dataset.images.encoding != "raw" and dataset.images.bit_depth == 8
         pixels = {} if is_file else dataclasses.replace(read, pixels=True)(data)
@@ -198,10 +197,12 @@ def _texts(dataset: Dataset, example: dict[str, Any]) -> Iterator[tuple[str, str
     """Yields labels if there may be several, classes of objects, and columns of the table."""
     for feature in dataset.layout.features:
         value = example[feature.name]
-        if feature.field in ("labels.index", "objects.index"):
+        if not feature.kind.is_shown:
+            continue
+        if feature.class_value is ClassValue.INDEX:
             names = (ClassValue.INDEX.find(one, dataset.class_names) or "?" for one in value)
             yield feature.name, ", ".join(names)[:_MOST_TEXT]
-        elif feature.read_columns or feature.field == "objects.name":
+        else:
             values = value if feature.several or feature.length else [value]
             if feature.is_class:
                 values = [(ClassValue.INDEX.find(value, feature.class_names) or "?").encode()]

@@ -14,7 +14,8 @@ from beam_tfrecords.dataset.index import HASH_DIGITS, pack_hash_and_crc
 from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.layouts import MASK_FIELD, NAMED_IMAGE, OBJECT_MASKS, Feature, Layout
+from beam_tfrecords.features.fields import MASK_FIELD, NAMED_IMAGE, OBJECT_MASKS, SOURCE_ID
+from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.serialize import read_fields, serialize_examples
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.tfrecord import masked_crc32c
@@ -66,6 +67,25 @@ class PreparedSample(NamedTuple):
     class_names: tuple[str, ...] | None = None
     size: int = 0
     example: bytes | None = None
+
+
+class _Batch(NamedTuple):
+    """A `fields.Batch` of converted samples."""
+
+    refs: RefColumns
+    labels: Sequence[Sequence[tuple[int, str]]]
+    prepared: Sequence[PreparedSample]
+
+    @property
+    def keys(self) -> Sequence[str]:
+        return self.refs.keys
+
+    @property
+    def image_ids(self) -> Sequence[str]:
+        objects = [found and Objects.unpack(found) for found in self.refs.each("objects")]
+        own = [(one.image_id if one else "") or key for one, key in zip(objects, self.keys, strict=True)]
+        # Records of a dataset have theirs.
+        return [one.fields.get(SOURCE_ID, name) for one, name in zip(self.prepared, own, strict=True)]
 
 
 class BatchClasses(NamedTuple):
@@ -190,7 +210,7 @@ class ConvertSample:
             geometry = self._find_geometry(index_columns) if Content.OBJECTS in self.layout.required else None
             names = self._place_objects(ref, labels, geometry, {}).class_names if geometry else None
             return PreparedSample({}, index_columns, names, len(example), example)
-        fields = read_fields(self.layout, example, prefix=("image.", "mask.", *(["source_id"] if self.records else [])))
+        fields = read_fields(self.layout, example, with_ids=self.records is not None)
         remade = self._known_columns(index_columns)
         geometry = self._find_geometry(index_columns) if self._moves_with_image else None
         return self._place(ref, labels, PreparedSample(fields, remade, size=len(example)), geometry)
@@ -340,21 +360,10 @@ class ConvertSample:
             return list(map(list, zip(*(refs.columns[name] for name in feature.columns), strict=True)))
         if feature.column is not None:
             return refs.columns.get(feature.column) or [None] * len(refs)
-        match feature.field:
-            case "key":
-                return refs.keys
-            case "filename":
-                return [key.rsplit("/", 1)[-1] for key in refs.keys]
-            case "source_id":
-                objects = [found and Objects.unpack(found) for found in refs.each("objects")]
-                own = [(one.image_id if one else "") or key for one, key in zip(objects, refs.keys, strict=True)]
-                return [one.fields.get(feature.field, name) for one, name in zip(prepared, own, strict=True)]
-            case "labels.index" | "label.index":
-                return [[index for index, _ in found] for found in classes.labels]
-            case "labels.name" | "label.name":
-                return [[name for _, name in found] for found in classes.labels]
+        if feature.kind.of_batch:
+            return feature.kind.of_batch(_Batch(refs, classes.labels, prepared))
         # A list of images may be empty.
-        missing: Any = [] if feature.field.startswith(NAMED_IMAGE) else None
+        missing: Any = None if feature.image is None else []
         return [one.fields.get(feature.field, missing) for one in prepared]
 
     def _choose(self, names: Sequence[str]) -> Sequence[str]:
@@ -497,7 +506,7 @@ class ConvertSample:
         if Content.LABEL not in self.layout.required:
             return []
         labels = list(map(self.class_names.resolve, label if isinstance(label, list) else (label,)))
-        if len(labels) != 1 and any(field.startswith("label.") for field in self.layout.fields):
+        if len(labels) != 1 and self.layout.has_single_label:
             if not labels:
                 raise SampleError(Stage.LABEL, FailureReason.LABEL_MISSING, "no label")
             raise SampleError(Stage.LABEL, FailureReason.WRONG_TYPE, f"{len(labels)} labels where one is expected")

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.layouts import COLUMN, Feature, Layout
+from beam_tfrecords.features.fields import COLUMN
+from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.serialize import plain_value
 from beam_tfrecords.reading.conditions import fulfils, make_condition, names_in, split_condition
 from beam_tfrecords.reading.record_columns import LABELS, condition_schema, join_labels

@@ -10,7 +10,8 @@ import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.column_ranges import axes_of
-from beam_tfrecords.features.layouts import KEYPOINTS, OBJECT_MASKS, POLYGON, POLYGON_POINTS, Feature, Layout
+from beam_tfrecords.features.fields import fields_of_objects
+from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.serialize import read_vector
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
@@ -72,20 +73,7 @@ class PlacedObjects:
     @property
     def fields(self) -> dict[str, list[Any]]:
         """Field of a layout -> values."""
-        indices = [index for index, _ in self.labels]
-        return {
-            **{f"objects.{side}": self.boxes[:, n].tolist() for n, side in enumerate(("xmin", "ymin", "xmax", "ymax"))},
-            "objects.bbox": self.boxes[:, [1, 0, 3, 2]].ravel().tolist(),
-            "objects.index": indices,
-            "objects.id": [index + 1 for index in indices],
-            "objects.name": list(self.class_names),
-            **{f"objects.{name}": column for name, column in self.values.items()},
-            OBJECT_MASKS: list(self.masks),
-            POLYGON: [side for points in self.polygons for side in points.ravel().tolist()],
-            POLYGON_POINTS: list(map(len, self.polygons)),
-            **{field: self.keypoints[..., n].ravel().tolist() for n, field in enumerate(KEYPOINTS[:2])},
-            KEYPOINTS[2]: self.keypoints[..., 2].astype(int).ravel().tolist(),
-        }
+        return fields_of_objects(self)
 
 
 def place_objects(

@@ -29,7 +29,7 @@ from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.escaping import write_json
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.layouts import MASK_FIELD
+from beam_tfrecords.features.fields import MASK_FIELD
 from beam_tfrecords.tfrecord import RecordError, read_records
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample, hash_images
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes

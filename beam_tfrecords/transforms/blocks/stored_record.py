@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from beam_tfrecords.features.layouts import IMAGE_FIELDS, MASK_FIELD, NAMED_IMAGE, Layout
+from beam_tfrecords.features.fields import IMAGE_FIELDS, MASK_FIELD, SOURCE_ID
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import read_fields
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.converted_image import describe_raw
@@ -16,9 +17,6 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.keep import read_header
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef
-
-# Prefixes of fields that are read from a stored example.
-_PREFIX = ("image.", NAMED_IMAGE, "mask.", "source_id")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +36,12 @@ class StoredRecord:
     @classmethod
     def read(cls, example: bytes, place: RecordRange, layout: Layout) -> StoredRecord:
         """Reads the fields of a serialized example."""
-        return cls(place, layout, read_fields(layout, example, prefix=_PREFIX))
+        return cls(place, layout, read_fields(layout, example))
 
     @property
     def own_fields(self) -> Mapping[str, Any]:
         """The fields that do not come from images."""
-        return {name: values for name, values in self.fields.items() if name == "source_id"}
+        return {name: values for name, values in self.fields.items() if name == SOURCE_ID}
 
     @property
     def size(self) -> tuple[int, int]:
@@ -57,7 +55,7 @@ class StoredRecord:
         for feature in self.layout.features:
             values = self.fields.get(feature.field, ())
             if feature.image is None:
-                found |= {IMAGE: values[0]} if feature.field in IMAGE_FIELDS else {}
+                found |= {IMAGE: values[0]} if feature.is_image else {}
             elif feature.several:
                 found |= {f"{feature.image}[{number}]": data for number, data in enumerate(values)}
             else:
@@ -79,7 +77,7 @@ class StoredRecord:
         Raises:
           SampleError: the header of the image cannot be read.
         """
-        wanted = {field for field in layout.fields if field.startswith("image.")}
+        wanted = {one.field for one in layout.features if one.kind.of_image}
         fields = dict(self.fields)
         data = next((fields[field] for field in IMAGE_FIELDS if field in fields), None)
         if data is not None:

@@ -13,7 +13,7 @@ import msgpack
 import numpy as np
 
 from beam_tfrecords import storage
-from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
@@ -234,5 +234,5 @@ def _read_classes(image: Image, example: bytes, *, search: DuplicateSearch) -> I
 
 def _find_labels(layout: Layout) -> tuple[str, ClassValue] | None:
     """Returns name and class value of a feature with any number of classes; None if the layout has no such feature."""
-    several = (one for one in layout.features if not one.field.startswith("label."))
+    several = (one for one in layout.features if one.kind.several)
     return next(((one.name, one.class_value) for one in several if one.class_value), None)

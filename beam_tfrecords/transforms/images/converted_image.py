@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.features.layouts import ARRAY_FIELD, DTYPE_FIELD, SHAPE_FIELD
+from beam_tfrecords.features.fields import fields_of_image
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.plain_png import encode_plain_png
@@ -60,18 +60,7 @@ class ConvertedImage:
     @property
     def fields(self) -> dict[str, Any]:
         """Field of a layout -> value."""
-        return {
-            "image.encoded": self.data,
-            "image.pixels": self.data,
-            ARRAY_FIELD: self.data,
-            SHAPE_FIELD: [self.height, self.width, self.channels],
-            DTYPE_FIELD: self.dtype,
-            "image.format": self.format,
-            "image.height": self.height,
-            "image.width": self.width,
-            "image.channels": self.channels,
-            "image.colorspace": self.colorspace,
-        }
+        return fields_of_image(self)
 
     @property
     def index_columns(self) -> dict[str, Any]:

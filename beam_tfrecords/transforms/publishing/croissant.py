@@ -18,7 +18,7 @@ from beam_tfrecords.dataset.files import INDEX_FOLDER
 from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.dataset.label_files import label_files
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.features.layouts import ARRAY_FIELD
+from beam_tfrecords.features.fields import ARRAY_FIELD
 from beam_tfrecords.transforms.publishing.tfds_metadata import VERSION
 
 _CROISSANT = "http://mlcommons.org/croissant/"

@@ -14,7 +14,8 @@ from beam_tfrecords.dataset.files import DATASET_INFO, FEATURES
 from beam_tfrecords.dataset.label_files import label_files, label_map
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.features.layouts import KEYPOINTS, MASK_FIELD, OBJECT_MASKS, POLYGON, Feature, Layout
+from beam_tfrecords.features.fields import BOXES, ClassValue, Per, Stored
+from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 
 VERSION = "1.0.0"
@@ -79,7 +80,7 @@ def features_json(layout: Layout, image: ImageSpec, class_names: tuple[str, ...]
         for group in groups:
             level = level.setdefault(group, {})
         level[leaf] = _Leaf(_feature_json(feature, image, class_names))
-        level[leaf].is_of_points = feature.field in (*KEYPOINTS, POLYGON)
+        level[leaf].is_of_points = feature.kind.per in (Per.KEYPOINT, Per.CORNER)
     return _nest(root)
 
 
@@ -113,23 +114,20 @@ def _dict_json(features: Mapping[str, Any]) -> dict[str, Any]:
 def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
     if feature.holds_image:
         return _sequence(_image_json(image)) if feature.several else _image_json(image)
-    if feature.field == MASK_FIELD:
+    if feature.kind.stored is Stored.MASK:
         return _file_json(_dimensions(image, 1), image.mask_bit_depth, ImageEncoding.PNG)
     if feature.is_class:
         return _label_json(feature.class_names)
     if feature.length:
         return _tensor_json([str(feature.length)], _SCALARS[feature.type], "none")
+    kind = feature.kind
     # TFDS stores classes as integers only.
-    is_class = bool(class_names) and feature.type == "int64"
-    if feature.field == "label.index" and is_class:
-        return _label_json(class_names)
-    if feature.field in ("labels.index", "objects.index") and is_class:
-        return _sequence(_label_json(class_names))
-    if feature.field == "objects.bbox":
-        return _sequence(_BOX)
-    if feature.field == POLYGON:
-        return _sequence(_tensor_json(["2"], _SCALARS[feature.type], "none"))
-    if feature.field == OBJECT_MASKS:
+    if kind.class_value is ClassValue.INDEX and class_names and feature.type == "int64":
+        return _sequence(_label_json(class_names)) if kind.several else _label_json(class_names)
+    if kind.row > 1:
+        row = _BOX if feature.field == BOXES else _tensor_json([str(kind.row)], _SCALARS[feature.type], "none")
+        return _sequence(row)
+    if kind.stored is Stored.OBJECT_MASKS:
         return _sequence(_file_json(_dimensions(image, 1), 8, ImageEncoding.PNG))
     scalar = {
         "pythonClassName": f"{_PACKAGE}.scalar.Scalar",

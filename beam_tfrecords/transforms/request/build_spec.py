@@ -12,7 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.layouts import IMAGE_FIELDS, Layout, parse_layout
+from beam_tfrecords.features.layouts import Layout, parse_layout
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.class_list import ClassList, list_classes, parse_class_words
@@ -153,7 +153,7 @@ def write_map(function: Any) -> str | None:
 
 def _name_images(layout: Layout) -> Mapping[str, str]:
     """Returns image name -> its column; "" stands for a column with a usual name."""
-    usual = {IMAGE: ""} if layout.image_names and not layout.fields.isdisjoint(IMAGE_FIELDS) else {}
+    usual = {IMAGE: ""} if layout.image_names and layout.has_image else {}
     return {**usual, **{name: name for name in layout.image_names}}
 
 

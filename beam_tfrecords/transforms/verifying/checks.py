@@ -32,7 +32,8 @@ from beam_tfrecords.dataset.label_files import label_files, label_map, read_labe
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.features.layouts import DTYPE_FIELD, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, SHAPE_FIELD, Layout
+from beam_tfrecords.features.fields import DTYPE_FIELD, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, SHAPE_FIELD
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.parse import check_features, parse_example
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from beam_tfrecords.transforms.images.formats import PNG_START, png_depth

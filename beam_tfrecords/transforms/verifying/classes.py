@@ -9,7 +9,8 @@ from typing import Any
 
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.layouts import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Layout
+from beam_tfrecords.features.fields import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS
+from beam_tfrecords.features.layouts import Layout
 
 # (split, class name) or (split, feature, class name) -> count
 ClassCounts = Mapping["tuple[str, ...]", int]

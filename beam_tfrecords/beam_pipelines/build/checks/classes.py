@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import ChosenClasses
 from beam_tfrecords.dataset.label_files import fits_label_file
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.features.class_values import ClassValue
 from beam_tfrecords.features.contents import CLASSES, Content
+from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.nearest import did_you_mean
 from beam_tfrecords.transforms.labels import (

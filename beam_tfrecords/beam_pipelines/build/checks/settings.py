@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import CLASSES, Content
-from beam_tfrecords.features.layouts import MASK_FIELD, Layout
+from beam_tfrecords.features.fields import MASK_FIELD
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import setting_values, settings_of, write_settings
 from beam_tfrecords.transforms.sources.inputs import name_inputs, split_of_word

@@ -10,13 +10,10 @@ from beam_tfrecords.beam_pipelines.build.checks.settings import Reading, refuse_
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.column_ranges import expand_columns
 from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content
+from beam_tfrecords.features.fields import CAPTIONS, COLUMN, COLUMNS, MASK_FIELD
 from beam_tfrecords.features.layouts import (
     ALL_COLUMNS,
-    CAPTIONS,
-    COLUMN,
-    COLUMNS,
     EVERY_COLUMN,
-    MASK_FIELD,
     SAME,
     TFDS_OBJECTS,
     Layout,
@@ -117,7 +114,7 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         source = opened.read(dataclasses.replace(needs, columns=layout.columns, contents=values))
     if layout is None:
         raise _without_images(spec, source.description, needs_label=True)
-    if table.label_separator and any(field.startswith("label.") for field in layout.fields):
+    if table.label_separator and layout.has_single_label:
         raise RequestError(
             f"`label_separator={table.label_separator}`: the layout holds one label per sample; "
             "use `layout=multilabel`, or ask for labels.index",

@@ -214,7 +214,7 @@ def _are_valid(refs: Sequence[SampleRef], spec: BuildSpec, *, repeated: int = 0)
     columns = Layout(tuple(one for one in stored if one.column is not None and not one.is_class))
     classes = [one.column or "" for one in layout.heads.values()]
     needs_label = bool(CLASSES & layout.required)
-    has_one = any(field.startswith("label.") for field in layout.fields)
+    has_one = layout.has_single_label
     failed = sum(not _is_valid(ref, needs_label=needs_label, has_one=has_one) for ref in refs) + repeated
     # Rows are damaged here and there; what a column lacks, it lacks in the other rows too.
     lacking = sum(ref.failure is None and not _has_values(ref, columns, classes) for ref in refs)

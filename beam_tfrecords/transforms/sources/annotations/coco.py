@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import OUTLINES, Content
-from beam_tfrecords.features.layouts import CAPTIONS
+from beam_tfrecords.features.fields import CAPTIONS
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar, Value, object_mask
 from beam_tfrecords.transforms.sources.annotations.annotated import (

@@ -16,7 +16,7 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.features.contents import OUTLINES, Content, contents_in
-from beam_tfrecords.features.layouts import CAPTIONS
+from beam_tfrecords.features.fields import CAPTIONS
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef

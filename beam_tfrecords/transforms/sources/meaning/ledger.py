@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.features.class_values import ClassValue
+from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import Scalar

@@ -14,17 +14,17 @@ import numpy as np
 from beam_tfrecords.dataset.index import CONVERSION_COLUMNS, fits_packed_hash
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from beam_tfrecords.features.class_values import ClassValue
 from beam_tfrecords.features.contents import OUTLINES, Content
-from beam_tfrecords.features.layouts import (
+from beam_tfrecords.features.fields import (
     BOX_SIDES,
     BOXES,
     KEYPOINTS,
     OBJECT_MASKS,
     POLYGON,
     POLYGON_POINTS,
-    Layout,
+    ClassValue,
 )
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError

@@ -16,7 +16,7 @@ from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import OUTLINES, Content
-from beam_tfrecords.features.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
+from beam_tfrecords.features.layouts import NAMED, Layout, parse_layout
 from beam_tfrecords.nearest import list_known
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
@@ -84,7 +84,7 @@ class DatasetSource(ContainerSource):
         for join in joins:
             column_types |= join.types
         columns = tuple(column_types)
-        images = {IMAGE: False} if not layout.fields.isdisjoint(IMAGE_FIELDS) else {}
+        images = {IMAGE: False} if layout.has_image else {}
         images |= {one.image: one.several for one in layout.features if one.image is not None}
         self._describe(
             # Masks can be drawn from stored polygons.
@@ -93,7 +93,7 @@ class DatasetSource(ContainerSource):
             images=images,
             columns=columns,
             column_types=column_types,
-            has_several_labels=any(field.startswith("labels.") for field in layout.fields),
+            has_several_labels=layout.has_several_labels,
             class_names=merge_class_names([dataset.class_names for dataset in datasets.values()]),
             records=records,
         )

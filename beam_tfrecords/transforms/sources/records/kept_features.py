@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.features.layouts import COLUMN, SAME, Feature, Layout
+from beam_tfrecords.features.fields import COLUMN
+from beam_tfrecords.features.layouts import SAME, Feature, Layout
 from beam_tfrecords.features.parse import ParsedExample, parse_example
 from beam_tfrecords.tfrecord import Record
 from beam_tfrecords.transforms.sources.containers import Container

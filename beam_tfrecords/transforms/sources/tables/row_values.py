@@ -12,7 +12,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.features.contents import Content, contents_in
-from beam_tfrecords.features.layouts import CAPTIONS
+from beam_tfrecords.features.fields import CAPTIONS
 from beam_tfrecords.transforms.labels import numbered_label, whole_number
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
