@@ -449,8 +449,8 @@ def test_tables_of_several_splits_are_offered_together(tmp_path):
 
 
 @each("folder", ["", "ImageSets/Main/", "splits/"])
-def test_lists_of_the_stems_of_each_split_are_named(folder, tmp_path):
+def test_lists_of_the_stems_of_each_split_are_a_question(folder, tmp_path):
     tables = {f"{folder}train.txt": "1\n2\n4\n", f"{folder}val.txt": "3\n"}
     root = write_layout(Layout("stems", "cat/{1..2}.jpg dog/{3..4}.jpg", tables=tables), tmp_path)
-    notes = "\n".join(read([f"--input={root}", "--output=out"], tmp_path / "listing")[1])
-    assert f"not read: {folder}train.txt, {folder}val.txt" in notes
+    with pytest.raises(RequestError, match=rf"lists of splits \({folder}train.txt, {folder}val.txt\)"):
+        read([f"--input={root}", "--output=out"], tmp_path / "listing")

@@ -23,6 +23,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
     Request,
     UnclearError,
     depth_of,
+    join,
     show_names,
 )
 from beam_tfrecords.transforms.sources.detect.judge import describe_unread_files
@@ -32,10 +33,12 @@ from beam_tfrecords.transforms.sources.detect.row_sidecars import find_lists, na
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree, find_prefix
 from beam_tfrecords.transforms.sources.inputs import Inputs
+from beam_tfrecords.transforms.sources.meaning.companions import find_companions, names_images
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_labels import named_split_folders, path_label
 
+_MOST_NAMED = 3
 _BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "beside the split folders, not in one of them")
 
 
@@ -170,6 +173,11 @@ def _describe_classes(found: Interpretation, tree: FolderTree) -> Iterator[str]:
         yield f"the layout does not store the folders {show_names(names)}, which may be classes"
 
 
+def _class_folders(found: Interpretation, tree: FolderTree) -> list[str]:
+    """Returns the paths of the folders that are the classes; none if whole paths are."""
+    return [] if found.is_nested else [join(base, name) for base in found.bases for name in tree.below(base)]
+
+
 def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:
     """Raises an error if there are annotations or split lists next to class folders, because either may be meant."""
     what = ""
@@ -179,11 +187,18 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
         what = "annotations of their images"
     lists = name_split_lists(tree)
     if not what and lists and request.needs.splits.are_auto and not found.has_splits:
-        is_read = request.root is None or any(
-            isinstance(one.settings["input"], list) or "split_column" in one.settings
-            for one in find_lists(tree, request)
+        is_read = (
+            request.root is None
+            or any(
+                isinstance(one.settings["input"], list) or "split_column" in one.settings
+                for one in find_lists(tree, request)
+            )
+            or all(names_images(tree, request.root, path) for path in lists)
         )
         what = f"lists of splits ({', '.join(map(printable, lists))})" if is_read else ""
+    companions = [] if what else [*find_companions(tree, request.root or "", _class_folders(found, tree))]
+    if companions:
+        what = f"files that may annotate their images ({', '.join(map(printable, companions[:_MOST_NAMED]))})"
     if what:
         depth = depth_of(next(iter(found.bases)))
         pattern = request.class_pattern(depth)

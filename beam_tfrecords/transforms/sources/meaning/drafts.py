@@ -43,6 +43,10 @@ _QUADS: Mapping[tuple[str, ...], str] = {
 }
 _SIZES = (("width", "height"), ("imagewidth", "imageheight"), ("imgwidth", "imgheight"), ("imgw", "imgh"), ("w", "h"))
 _CLASS_WORDS = re.compile(r"^(?:class|label|category|name|kind|type|tag|species|object)", re.IGNORECASE)
+# Words for the form of an object, which its class is not.
+_FORMS = frozenset({"bbox", "box", "rect", "rectangle", "polygon", "polyline", "points", "mask", "ellipse", "circle"})
+# Name of one of several objects: item1, item2.
+_NUMBERED = re.compile(r"\d$")
 _SPLIT_WORDS = frozenset({"split", "subset", "set", "phase", "usage", "partition"})
 _LINES = frozenset({".jsonl", ".ndjson"})
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -219,12 +223,14 @@ def _find_class(elements: Sequence[Any], *, without: str = "") -> str | None:
         are_texts = not all(word.lstrip("-").isdigit() for word in distinct)
         if _expression(path) == without or len(words) < _MOST * len(elements) or not distinct:
             continue
-        if _plain(path[-1]) in _SPLIT_WORDS:
+        if _plain(path[-1]) in _SPLIT_WORDS or any(map(_NUMBERED.search, path[:-1])):
+            continue
+        if _FORMS.issuperset(map(_plain, distinct)):
             continue
         is_usual = bool(_CLASS_WORDS.search(path[-1]))
         # One class may be the only one; another word that never varies is a fact about the file.
         if len(distinct) < len(words) and (is_usual or (are_texts and len(distinct) > 1)):
-            candidates.append((not is_usual, not are_texts, len(distinct), path))
+            candidates.append((not is_usual, len(distinct) == 1, not are_texts, len(distinct), path))
     return _expression(min(candidates)[-1]) if candidates else None
 
 

@@ -1,0 +1,87 @@
+"""Files that annotate images by their structure: one for each image, or one for each folder of images."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+
+from beam_tfrecords import storage
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+
+# Extensions that a table, a list or a mapping reads.
+_READABLE = frozenset({".txt", ".json", ".xml", ".csv", ".tsv", ".jsonl", ".pts", ".gt"})
+# Texts about a folder, which annotate none of its images.
+_TEXTS = re.compile(r"readme|licen[cs]e|copying|url|link|credit|source|about", re.IGNORECASE)
+# Share of the files that belong to an image.
+_MOST = 0.8
+# Rows to look at, words of each, and folders in which these may be images.
+_MOST_ROWS, _MOST_WORDS, _MOST_PLACES = 5, 8, 4
+_START_BYTES = 16 << 10
+_WORDS = re.compile(r"[^\s,;:\"'\[\]{}|]+")
+
+
+def find_companions(tree: FolderTree, root: str, classes: Sequence[str]) -> Iterator[str]:
+    """Yields globs of the files that annotate the images in class folders.
+
+    Args:
+      tree: the folders.
+      root: path of their root folder; "" if files cannot be read, so that names decide.
+      classes: paths of the class folders.
+    """
+    stems = {posixpath.splitext(name)[0] for _, folder in tree.walk() for _, name in folder.names}
+    for path, folder in tree.walk():
+        for extension in sorted(_READABLE & {*folder.others}):
+            names = [name for name in tree.others(path) if name.lower().endswith(extension)]
+            # As 1.txt or 1.jpg.txt.
+            of_images = [
+                name for name in names if not stems.isdisjoint({name[: -len(extension)], name.partition(".")[0]})
+            ]
+            if len(of_images) > 1 and len(of_images) >= _MOST * len(names):
+                yield posixpath.join(path, f"*{extension}")
+    if root:
+        yield from _find_alike(tree, root, classes)
+
+
+def _find_alike(tree: FolderTree, root: str, classes: Sequence[str]) -> Iterator[str]:
+    """Yields the files of one name in most class folders whose rows name the images there."""
+    found: dict[str, list[str]] = {}
+    for one in classes:
+        for path, _ in tree.walk(one):
+            for name in tree.others(path):
+                if posixpath.splitext(name)[1].lower() in _READABLE and not _TEXTS.search(name):
+                    found.setdefault(posixpath.join(path, name)[len(one) + 1 :], []).append(one)
+    for below, folders in found.items():
+        if 1 < len(folders) >= _MOST * len(classes) and names_images(
+            tree.inside(folders[0]), storage.join(root, folders[0]), below
+        ):
+            yield f"{below} in each folder"
+
+
+def names_images(tree: FolderTree, root: str, path: str) -> bool:
+    """Whether the first rows of a text file name images in the folders, perhaps after a header.
+
+    Args:
+      tree: the folders.
+      root: path of their root folder.
+      path: path of the file below it.
+    """
+    whole = storage.join(root, path)
+    text = storage.read_range(whole, 0, min(storage.stat(whole).size, _START_BYTES)).decode(errors="replace")
+    rows = [_WORDS.findall(row)[:_MOST_WORDS] for row in text.splitlines() if row.strip()]
+    places = [(folder, tree.names([folder])) for folder, held in tree.walk() if held.images][:_MOST_PLACES]
+    places = [*places, ("", [name for _, names in places for name in names])]
+    some = rows[1 : _MOST_ROWS + 1] or rows
+    return bool(some) and all(
+        any(_is_image(word, storage.join(root, folder), names) for word in row for folder, names in places)
+        for row in some
+    )
+
+
+def _is_image(word: str, folder: str, names: Sequence[str]) -> bool:
+    """Whether a word is the path of an image in a folder, without its extension or leading zeros too."""
+    split = [posixpath.splitext(name) for name in names]
+    widths = {len(stem) if stem.isdecimal() else 0 for stem, _ in split}
+    padded = {word.zfill(width) for width in widths} if word.isdecimal() else {word}
+    endings = {"", *(extension for _, extension in split)}
+    return any(storage.is_file(storage.join(folder, one + ending)) for one in padded | {word} for ending in endings)
