@@ -29,6 +29,8 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tally import Tally
 
 _ARRAYS = ("images", "annotations", "categories")
+# What COCO has beside these.
+_BESIDE = frozenset({"info", "licenses", "type"})
 # Name of the mask with all objects of an image.
 PANOPTIC = "panoptic"
 _MOST_NAMES = 3
@@ -338,6 +340,9 @@ def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, ne
             for kind, value in read_arrays(opened, _ARRAYS, annotations.others):
                 annotations.add(kind, value)
         annotations.close()
+        other = [name for name in annotations.others if name not in _BESIDE]
+        if not annotations.images and other:
+            raise JsonError(f"expected 'images', found {', '.join(map(printable, other[:_MOST_NAMES]))}")
     except JsonError as error:
         raise RequestError(
             f"{quote_input(file.path)} cannot be read as COCO annotations: {error}", code="invalid_file"
