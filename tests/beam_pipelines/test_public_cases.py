@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import PIL.Image
@@ -58,8 +59,9 @@ TABLES = ("tfod", "retinanet")
 
 @each("name", sorted({*FORMATS, *LABELS} - {*TABLES}))
 def test_the_documents_of_a_format_are_read_by_an_offered_command(name, tmp_path):
-    write_photos(tmp_path)
-    write = FORMATS[name].write if name in FORMATS else LABELS[name]
+    form = FORMATS.get(name)
+    write_photos(tmp_path, form and form.files)
+    write = form.write if form else LABELS[name]
     offers = offers_of([f"--input={write(tmp_path / 'in')}", "--output=out"], tmp_path)
     (command,) = (one for one in offers if f"--mapping={name}" in one and "--layout=image" not in one)
     found = classes_of(command, tmp_path)
@@ -78,11 +80,11 @@ def test_a_table_of_boxes_is_read_without_a_mapping(name, tmp_path):
     assert {label: count for label, count in found.items() if label != "None"} == expected_classes(name)
 
 
-def write_photos(folder: Path) -> None:
-    """Writes the images of the formats below `in/photos`."""
+def write_photos(folder: Path, files: Mapping[str, str] | None = None) -> None:
+    """Writes the images of the formats, name here -> name in the format, below `in/photos`."""
     (folder / "in/photos").mkdir(parents=True)
     for name, image in IMAGES.items():
-        PIL.Image.new("RGB", (image.width, image.height)).save(folder / "in/photos" / name)
+        PIL.Image.new("RGB", (image.width, image.height)).save(folder / "in/photos" / (files or {}).get(name, name))
 
 
 def expected_classes(name: str) -> Counter[str]:

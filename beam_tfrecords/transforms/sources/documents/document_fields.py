@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.transforms.sources.documents.mapping import DocumentMapping, Expression
@@ -49,6 +49,13 @@ class DocumentFields:
         """Counts the fields of a part of a document; threads may call it at the same time."""
         with self._lock:
             self._see(node, path)
+
+    def add_others(self, others: Mapping[str, int]) -> None:
+        """Counts fields, name -> number, beside the parts of a document that are read."""
+        with self._lock:
+            self.counts.update(others)
+            roles = {field: self._roles.get(field.rpartition(".")[2]) for field in others}
+            self.uses.update({field: role for field, role in roles.items() if role is not None})
 
     def _see(self, node: Any, path: str = "", *, is_whole: bool = False) -> None:
         """Counts the fields of a document or of a part of one.

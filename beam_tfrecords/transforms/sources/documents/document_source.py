@@ -38,7 +38,7 @@ from beam_tfrecords.transforms.sources.documents.mapping import (
     parse_mapping,
     read_mapping,
 )
-from beam_tfrecords.transforms.sources.documents.trees import ROWS, holds_one, read_samples
+from beam_tfrecords.transforms.sources.documents.trees import LINES, ROWS, holds_one, read_class_names, read_samples
 from beam_tfrecords.transforms.sources.image_roots import own_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings, names_mapping_file
 from beam_tfrecords.transforms.sources.inputs import (
@@ -59,6 +59,8 @@ from beam_tfrecords.transforms.sources.tables.cells import read_text, read_value
 from beam_tfrecords.transforms.sources.tally import Tally
 
 _THREADS = 16
+# Number of documents whose class names are kept.
+_MOST_KEPT = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,7 +195,6 @@ class DocumentSource(Source):
             Content.COLUMNS: mapping.values,
         }
         names = {} if isinstance(mapping.class_names, Expression) else mapping.class_names
-        are_rows = all(one.below.lower().endswith(ROWS) for one in documents) or bool(mapping.columns)
         are_objects = all(kind.objects.text.startswith(("@", "[@]")) for kind in mapping.objects)
         self._describe(
             provides=contents_in(found),
@@ -201,8 +202,8 @@ class DocumentSource(Source):
             draft=draft,
             class_names=tuple(dict.fromkeys(names.values())),
             labels_may_be_indices=not mapping.class_names,
-            # Rows of one image, each of which is an object, are one sample.
-            groups_rows=are_rows and mapping.samples is not None and bool(mapping.objects) and are_objects,
+            # Parts of a document about one image, each of which is an object, are one sample.
+            groups_rows=mapping.samples is not None and bool(mapping.objects) and are_objects,
         )
 
     def samples(self, tally: Tally) -> Iterator[SampleRef]:
@@ -213,6 +214,7 @@ class DocumentSource(Source):
         """
         self._tally, self._reader = tally, ObjectReader(self.mapping, self._needs.contents)
         self._fields = DocumentFields(self.mapping)
+        self._names_of = functools.lru_cache(_MOST_KEPT)(functools.partial(_read_names, self.mapping))
         self._finders = {
             roots: ImageFinder(self._list_images(roots)) for roots in {one.roots for one in self.documents}
         }
@@ -280,7 +282,9 @@ class DocumentSource(Source):
         except SampleError as error:
             return rejected(key, error, split=split)
         if found is None:
-            if holds_one(document.below, self.mapping) and not (document.is_given or self._is_annotated(node)):
+            if holds_one(document.below, self.mapping) and not (
+                document.is_given or self._is_annotated(node, document)
+            ):
                 # A README.txt, a file of class names, or of another tool.
                 self._tally.add("without annotations", printable(document.below))
                 return None
@@ -304,7 +308,7 @@ class DocumentSource(Source):
             if split and self.description.split_column is None:
                 self._describe(split_column="split")
         split = split or document.named
-        names = self._find_names(node)
+        names = self._find_names(node, document)
         objects = self._reader.read(node, names) if mapping.objects else Objects()
         contents = needs.contents if mapping.objects else needs.contents - {Content.OBJECTS}
         ref = reference(key, entry.path, objects, contents, split=split, found=entry)
@@ -318,24 +322,21 @@ class DocumentSource(Source):
         }
         return dataclasses.replace(ref, columns=columns)
 
-    def _is_annotated(self, node: Any) -> bool:
+    def _is_annotated(self, node: Any, document: _Document) -> bool:
         label = self.mapping.label
         try:
             if not self.mapping.objects:
                 return label is not None and bool(as_list(label.find(node)))
-            return bool(ObjectReader(self.mapping, self._needs.contents).read(node, self._find_names(node)).labels)
+            reader = ObjectReader(self.mapping, self._needs.contents)
+            return bool(reader.read(node, self._find_names(node, document)).labels)
         except SampleError:
             return False
 
-    def _find_names(self, node: Any) -> Mapping[str, str]:
+    def _find_names(self, node: Any, document: _Document) -> Mapping[str, str]:
         names = self.mapping.class_names
         if not isinstance(names, Expression):
             return names
-        value = names.find(node)
-        try:
-            return number_names(list_classes(value)) if value else {}
-        except ValueError as error:
-            raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, f"`class_names`: {error}") from None
+        return _parse_names(names.find(node)) or self._names_of(document.file)
 
     def _list_images(self, roots: Sequence[str]) -> Iterator[tuple[str, storage.FileEntry]]:
         """Yields the images below some folders, with the paths that are their keys."""
@@ -397,6 +398,20 @@ def _read(mapping: DocumentMapping, fields: DocumentFields, document: _Document)
 
 def _read_all(mapping: DocumentMapping, fields: DocumentFields, document: _Document) -> tuple[_Document, list[Any]]:
     return document, retry_faults(document.file.path, lambda: list(_read(mapping, fields, document)))
+
+
+def _read_names(mapping: DocumentMapping, file: storage.FileEntry) -> Mapping[str, str]:
+    """Returns number -> name of the class, which a document of several samples says once."""
+    if mapping.samples is None or mapping.columns or file.path.lower().endswith((*LINES, *ROWS)):
+        return {}
+    return _parse_names(read_class_names(file, mapping))
+
+
+def _parse_names(value: Any) -> Mapping[str, str]:
+    try:
+        return number_names(list_classes(value)) if value else {}
+    except ValueError as error:
+        raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, f"`class_names`: {error}") from None
 
 
 def _find_text(expression: Expression, node: Any) -> str:

@@ -61,7 +61,9 @@ class ObjectReader:
         self._size = mapping.size
         self._has_outlines, self._has_keypoints = bool(OUTLINES & contents), Content.KEYPOINTS in contents
         lists = [(kind.objects, _without_conditions(kind.objects)) for kind in self._kinds]
-        self._lists = {repr(every.tree): every for some, every in lists if every.tree != some.tree}
+        # Without a condition, all elements are read.
+        has_others = any(every.tree != some.tree for some, every in lists)
+        self._lists = {repr(every.tree): every for _, every in lists} if has_others else {}
         self._keypoints = 0
         self.ignored = self.other = self.total = self.several = self.read_count = self.without = 0
         self.found_any = False

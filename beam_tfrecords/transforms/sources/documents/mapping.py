@@ -1,9 +1,7 @@
 """Mappings: where the annotations are in the documents of a format. A mapping is data: ten lines of YAML.
 
-The values are expressions of JMESPath (https://jmespath.org/specification.html), with five more functions:
-`split(text, separator)`, `elements(value)` for the elements of an array or the values of an object, `items(object)` for
-objects with a `name` and a `value`, `flags(object)` for the names of the values that are true, and `json(text)` for the
-value of a text that is JSON. docs/mappings.md describes the keys.
+The values are expressions of JMESPath (https://jmespath.org/specification.html), with the functions of `_Functions`.
+docs/mappings.md describes these and the keys.
 """
 
 from __future__ import annotations
@@ -46,12 +44,16 @@ _OBJECT_KEYS = (
     "ignore",
 )  # fmt: skip
 KEYS = (
-    "documents", "columns", "samples", "alternatives", "image", "size", "split", "label", "class_names", *_OBJECT_KEYS,
+    "documents", "columns", "quotes", "samples", "alternatives", "image", "size", "split", "label", "class_names",
+    *_OBJECT_KEYS,
 )  # fmt: skip
 _NUMBERS = ("box", "polygon", "points")
 _ATTRIBUTES = ("difficult", "is_crowd", "truncated")
 _ANGLE_KEYS = ("value", "unit", "around", "clockwise")
 _MOST_BYTES = 1 << 20
+# A polygon of well-known text, its rings, and what is between polygons.
+_WKT, _RING = re.compile(r"\s*(?:MULTI)?POLYGON\s*Z?\s*\(", re.IGNORECASE), re.compile(r"\(([^()]+)\)")
+_WKT_POLYGON = re.compile(r"(?<=\))\s*\)\s*,")
 _LISTED = re.compile(r'(\w+)"?\[')
 _FOLDER = importlib.resources.files(__package__) / "mappings"
 
@@ -120,6 +122,27 @@ class _Functions(functions.Functions):
     @functions.signature({"types": ["string", "null"]})
     def _func_json(self, text: str | None) -> Any:
         return read_json(text) if text else None
+
+    @functions.signature({"types": ["array", "null"]}, {"types": ["expref"]})
+    def _func_unnest(self, parents: Sequence[Any] | None, children: Any) -> list[Any]:
+        found = ((one, children.visit(children.expression, one)) for one in parents or ())
+        return [{**one, **child} for one, several in found for child in several or ()]
+
+    @functions.signature({"types": ["string", "number"]}, {"types": ["number"]})
+    def _func_pad(self, number: str | int, digits: int) -> str:
+        return str(number).zfill(digits)
+
+    @functions.signature({"types": ["string", "null"]})
+    def _func_wkt(self, text: str | None) -> list[Any]:
+        """Returns the polygons of well-known text, each as its rings: the outline and the holes."""
+        if not text or not _WKT.match(text):
+            raise ValueError(f"{shorten(str(text))} is no POLYGON or MULTIPOLYGON of well-known text")
+        polygons = [_RING.findall(one) for one in _WKT_POLYGON.split(text)]
+        # The last point of a ring repeats the first.
+        return [
+            [[[*map(float, point.split()[:2])] for point in ring.split(",")[:-1]] for ring in rings]
+            for rings in polygons
+        ]
 
 
 _FUNCTIONS = _Functions()
@@ -216,13 +239,16 @@ class DocumentMapping:
       name: name of a mapping of ours, or the path of its file.
       documents: glob for the paths of documents in a folder. The part that `*` matches is the stem of a document.
       columns: names of the cells of a line, for text and CSV without a header.
+      quotes: whether quotes in CSV are around cells; otherwise they are text, and the last cell takes the rest of the
+        line.
       samples: list of the samples in a document; None if a document is one sample.
       alternatives: list of the annotations of a sample, of which the mapping reads one; None if there is one.
       image: path or name of a sample's image; STEM and HEADING are not expressions.
       size: width and height of the image that a sample's objects were drawn on; empty if the documents do not say it.
       split: split of a sample.
       label: label of a sample.
-      class_names: number or id in the documents -> name of the class, or an expression that finds these in a sample.
+      class_names: number or id in the documents -> name of the class, or an expression that finds these in a sample or
+        in its document.
       values: column -> its value in a sample.
       objects: kinds of objects; empty for samples without objects.
       lists: names that expressions take for lists: `name[`.
@@ -232,6 +258,7 @@ class DocumentMapping:
     documents: str
     image: Expression
     columns: Sequence[str] = ()
+    quotes: bool = True
     samples: Expression | None = None
     alternatives: Expression | None = None
     size: Sequence[Expression] = ()
@@ -301,6 +328,7 @@ def parse_mapping(name: str, data: bytes, folder: str = "") -> DocumentMapping:
         documents=str(found.get("documents", "")),
         image=Expression.parse("image", found["image"]),
         columns=cells,
+        quotes=_parse_quotes(found.get("quotes", True), cells),
         samples=_parse(found, "samples"),
         alternatives=_parse(found, "alternatives"),
         size=_parse_numbers(found, "size", 2),
@@ -322,6 +350,12 @@ def _parse_columns(found: Any) -> tuple[tuple[str, ...], dict[str, Expression]]:
     cells = tuple(name for word in ranges for name in _expand_range(word) or [word])
     columns = {str(name): text for word in words if isinstance(word, dict) for name, text in word.items()}
     return cells, {name: Expression.parse(f"columns.{name}", text) for name, text in columns.items()}
+
+
+def _parse_quotes(found: Any, cells: Sequence[str]) -> bool:
+    if not isinstance(found, bool) or not (found or cells):
+        raise ValueError(f"`quotes` is {found!r}; expected true, or false with `columns`, the names of the cells")
+    return found
 
 
 def _check_keys(found: Mapping[str, Any], known: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.sources.documents.trees import LINES, ROWS, read_
 from beam_tfrecords.transforms.sources.inputs import find_entries, name_inputs
 from beam_tfrecords.transforms.sources.names import has_extension, is_image_name
 
-EXTENSIONS = (".json", ".xml", *LINES, *ROWS)
+EXTENSIONS = (".json", ".geojson", ".xml", *LINES, *ROWS)
 # Extensions of rows that any program writes.
 _TABLES = (".csv", ".tsv", ".txt")
 # Extensions of the same kind of document.
@@ -120,7 +120,7 @@ def fitting_mappings(file: storage.FileEntry) -> Mapping[str, str]:
             continue
         # Mappings that differ only in what they find in a sample read the document once.
         lists = mapping.lists if extension == ".xml" else None
-        key = (mapping.samples, mapping.columns, mapping.image.text == HEADING, lists)
+        key = (mapping.samples, mapping.columns, mapping.quotes, mapping.image.text == HEADING, lists)
         if key not in read:
             read[key] = _read_first(mapping, file)
         layout = _find_layout(mapping, read[key])
@@ -131,7 +131,9 @@ def fitting_mappings(file: storage.FileEntry) -> Mapping[str, str]:
 
 def _are_named(files: Sequence[storage.FileEntry], glob: str) -> bool:
     """Whether a glob that says more than an extension matches a document."""
-    return glob != f"*{extension_of(glob)}" and any(fnmatch.fnmatch(file.path, f"*/{glob}") for file in files)
+    return glob != f"*{extension_of(glob)}" and any(
+        fnmatch.fnmatch(file.path.lower(), f"*/{glob.lower()}") for file in files
+    )
 
 
 @functools.cache
@@ -142,7 +144,7 @@ def _read_mapping(name: str) -> DocumentMapping:
 def _may_be(mapping: DocumentMapping, extension: str) -> bool:
     """Whether a mapping may be one of documents with an extension."""
     own = extension_of(mapping.documents)
-    if mapping.columns and own in _TABLES:
+    if mapping.columns and own in _TABLES and mapping.quotes:
         return extension in ROWS
     return own == extension or any({own, extension} <= some for some in _ALIKE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import functools
 import io
 import itertools
@@ -52,7 +53,9 @@ def read_samples(
         if name.endswith(LINES):
             yield from _find_each(_seen(read_lines(opened), fields), mapping)
         elif name.endswith(ROWS) or mapping.columns:
-            rows = _read_rows(_decode(opened, most_bytes), mapping, is_csv=name.endswith((".csv", ".tsv")))
+            rows = _read_rows(
+                _decode(opened, most_bytes), mapping, is_csv=name.endswith((".csv", ".tsv")) and mapping.quotes
+            )
             rows = _seen(rows, fields)
             if mapping.image.text == HEADING:
                 yield from _group_rows(rows)
@@ -66,6 +69,13 @@ def read_samples(
             yield from _find_samples(tree, mapping)
         else:
             yield from _read_json(opened, mapping, most_bytes, fields)
+
+
+def read_class_names(file: storage.FileEntry, mapping: DocumentMapping) -> Any:
+    """Returns what the expression for class names finds in a document, which is read as `read_samples` reads it."""
+    assert isinstance(mapping.class_names, Expression)
+    found = list(read_samples(file, dataclasses.replace(mapping, samples=mapping.class_names)))
+    return found[0] if len(found) == 1 and isinstance(found[0], dict) else found
 
 
 def _seen(parts: Iterable[Any], fields: DocumentFields | None) -> Iterator[Any]:
@@ -130,7 +140,7 @@ def _read_json(
                     yield from rest.find([element]) or ()
             if element is not None:
                 if fields is not None:
-                    fields.counts.update(others)
+                    fields.add_others(others)
                 return
     except (JsonError, ValueError) as error:
         raise _error(f"not valid JSON: {error}") from None

@@ -659,6 +659,292 @@ def write_wflw(folder: Path) -> Path:
     return path
 
 
+def write_fiftyone(folder: Path) -> Path:
+    samples = []
+    for name, image in IMAGES.items():
+        detections = [
+            {
+                "_cls": "Detection",
+                "label": label,
+                "bounding_box": [
+                    box[0] / image.width,
+                    box[1] / image.height,
+                    width / image.width,
+                    height / image.height,
+                ],
+                "tags": [],
+            }
+            for label, box in image.objects
+            for width, height in [size_of(box)]
+        ]
+        polylines = [
+            {
+                "_cls": "Polyline",
+                "label": label,
+                "points": [[[x / image.width, y / image.height] for x, y in points_of(part)]],
+                "closed": True,
+                "filled": False,
+            }
+            for label, (part, *_) in POLYGONS[name]
+        ]
+        polylines.append({"_cls": "Polyline", "label": "lane", "points": [[[0, 0], [1, 1]]], "closed": False})
+        samples.append(
+            {
+                "filepath": f"data/{name}",
+                "tags": ["far away", "validation"] if name == "b.jpg" else [],
+                "metadata": {"_cls": "ImageMetadata", "width": image.width, "height": image.height},
+                "predictions": {"_cls": "Detections", "detections": []},
+                "ground_truth": {"_cls": "Detections", "detections": detections},
+                "lanes": {"_cls": "Polylines", "polylines": polylines},
+            }
+        )
+    return write_json(folder / "samples.json", {"samples": samples})
+
+
+def write_fiftyone_classes(folder: Path) -> Path:
+    samples = []
+    for number, name in enumerate(IMAGES):
+        label: dict[str, Any] = {"_cls": "Classification", "label": f"kind {number}"}
+        if number % 2:
+            label = {"_cls": "Classifications", "classifications": [label]}
+        samples.append({"filepath": name, "tags": [], "metadata": None, "kind": label})
+    return write_json(folder / "samples.json", {"samples": samples})
+
+
+def write_datumaro_items(folder: Path, annotations: Mapping[str, Sequence[Any]], names: Sequence[str]) -> Path:
+    labels = [{"name": name, "parent": "", "attributes": []} for name in names]
+    items = [
+        {
+            "id": f"folder/{name[0]}",
+            "annotations": annotations[name],
+            "image": {"path": f"folder/{name}", "size": [image.height, image.width]},
+        }
+        for name, image in IMAGES.items()
+    ]
+    categories = {"label": {"label_groups": [], "labels": labels, "attributes": []}}
+    document = {"dm_format_version": "1.0", "infos": {}, "categories": categories, "items": items}
+    write_json(folder / "annotations" / "default.json", document)
+    return folder
+
+
+def write_datumaro(folder: Path) -> Path:
+    names = [*NUMBERS]
+    found = {}
+    for name, image in IMAGES.items():
+        boxes = [("bbox", label, {"bbox": [*box[:2], *size_of(box)]}) for label, box in image.objects]
+        parts = [("polygon", label, {"points": list(part)}) for label, (part, *_) in POLYGONS[name]]
+        line = ("polyline", "cat", {"points": [1, 2, 3, 4]})
+        found[name] = [
+            {"id": 0, "type": kind, "group": 0, "label_id": names.index(label), **shape}
+            for kind, label, shape in (*boxes, *parts, line)
+        ]
+    return write_datumaro_items(folder, found, names)
+
+
+def write_datumaro_classes(folder: Path) -> Path:
+    names = [f"kind {number}" for number in range(len(IMAGES))]
+    found = {name: [{"id": 0, "type": "label", "label_id": number}] for number, name in enumerate(IMAGES)}
+    return write_datumaro_items(folder, found, names)
+
+
+def write_dlib(folder: Path) -> Path:
+    lines = ["<?xml version='1.0' encoding='ISO-8859-1'?>", "<dataset><name>\xe4</name><images>"]
+    for name, image in IMAGES.items():
+        lines.append(f"<image file='photos/{name}' width='{image.width}' height='{image.height}'>")
+        boxes = [*image.objects, ("mask", (1, 2, 3, 4))]
+        for number, (label, box) in enumerate(boxes):
+            width, height = size_of(box)
+            ignored = " ignore='1'" if number == len(image.objects) else ""
+            lines.append(f"<box top='{box[1]}' left='{box[0]}' width='{width}' height='{height}'{ignored}>")
+            lines.append(f"<label>{label}</label></box>")
+        lines.append("</image>")
+    path = folder / "training.xml"
+    path.write_text("\n".join([*lines, "</images></dataset>"]), encoding="latin-1")
+    return path
+
+
+def write_azure(folder: Path) -> Path:
+    lines = []
+    for number, (name, image) in enumerate(IMAGES.items()):
+        scale = (image.width, image.height) * 2
+        labels: list[dict[str, Any]] = [
+            {"label": label, **dict(zip(("topX", "topY", "bottomX", "bottomY"), shares, strict=True)), "isCrowd": 0}
+            for label, box in image.objects
+            for shares in [[side / size for side, size in zip(box, scale, strict=True)]]
+        ]
+        for label, (part, *_) in POLYGONS[name]:
+            polygon = [side / scale[n % 2] for n, side in enumerate(part)]
+            labels.append({"label": label, "isCrowd": 0, "polygon": [polygon]})
+        store = "azureml://subscriptions/s/workspaces/w/datastores/d/paths" if number % 2 else "AmlDatastore://photos"
+        details = {"format": "jpg", "width": f"{image.width}px", "height": image.height}
+        lines.append({"image_url": f"{store}/{name}", "image_details": details, "label": labels})
+    return write_lines(folder / "train.jsonl", lines)
+
+
+def write_azure_classes(folder: Path) -> Path:
+    lines = [
+        {"image_url": f"AmlDatastore://photos/{name}", "label": [f"kind {number}"] if number % 2 else f"kind {number}"}
+        for number, name in enumerate(IMAGES)
+    ]
+    write_lines(folder / "train.jsonl", lines)
+    return folder
+
+
+def write_paddleocr(folder: Path) -> Path:
+    lines = []
+    for name in IMAGES:
+        words = [{"transcription": f"the, {label}", "points": points_of(part)} for label, (part,) in quads()[name]]
+        words += [{"transcription": text, "points": [[1, 2], [3, 2], [3, 4], [1, 4]]} for text in ("###", "*")]
+        lines.append(f"photos/{name}\t{json.dumps(words if IMAGES[name].objects else [])}\n")
+    path = folder / "Label.txt"
+    path.write_text("".join(lines))
+    return path
+
+
+def write_deepfashion2(folder: Path) -> Path:
+    for name, image in IMAGES.items():
+        boxes = [(label, box, corners_of(box)) for label, box in image.objects]
+        parts = [(label, [*map(min, zip(*points, strict=True)), *map(max, zip(*points, strict=True))], part)
+                 for label, (part, *_) in POLYGONS[name] for points in [points_of(part)]]  # fmt: skip
+        items = {
+            f"item{number}": {
+                "category_name": label,
+                "bounding_box": box,
+                "segmentation": [part],
+                "landmarks": [1, 2, 2],
+            }
+            for number, (label, box, part) in enumerate([*boxes, *parts], 1)
+        }
+        write_json(folder / "train/annos" / f"{name[0]}.json", {**items, "source": "user", "pair_id": 1})
+    return folder
+
+
+def write_oidv4(folder: Path) -> Path:
+    (folder / "validation/cat/Label").mkdir(parents=True)
+    for name, image in IMAGES.items():
+        rows = [f"{label} {' '.join(map(str, box))}\n" for label, box in image.objects]
+        if rows:
+            (folder / "validation/cat/Label" / f"{name[0]}.txt").write_text("".join(rows))
+    return folder
+
+
+def write_xview(folder: Path) -> Path:
+    numbers = {"person": 19, "cat": 18, "dog": 50}
+    features = [
+        {
+            "type": "Feature",
+            "properties": {
+                "bounds_imcoords": ",".join(map(str, box)),
+                "type_id": numbers.get(label, 75),
+                "image_id": name,
+            },
+            "geometry": {"type": "Polygon", "coordinates": [[[-90.5, 15.1], [-90.4, 15.1], [-90.4, 15.2]]]},
+        }
+        for name, image in IMAGES.items()
+        for label, box in [*image.objects, ("nothing", (1, 2, 3, 4))]
+    ]
+    document = {"type": "FeatureCollection", "crs": {"type": "name"}, "features": features}
+    return write_json(folder / "xView_train.geojson", document)
+
+
+XVIEW = {"person": "Bus", "cat": "Small Car", "dog": "Yacht"}
+
+
+def write_icdar2013(folder: Path) -> Path:
+    for number, (name, image) in enumerate(IMAGES.items()):
+        delimiter = " " if number % 2 else ", "
+        rows = [delimiter.join([*map(str, box), f'"{label}, there"\n']) for label, box in image.objects]
+        (folder / f"gt_{name[0]}.txt").write_text("".join(rows), encoding="utf-8-sig")
+    return folder
+
+
+def write_sroie(folder: Path) -> Path:
+    (folder / "box").mkdir()
+    for name in IMAGES:
+        rows = [f'{",".join(map(str, part))},"{label}, there\n' for label, (part,) in quads()[name]]
+        (folder / "box" / f"{name[0]}.csv").write_text("".join(rows))
+        write_json(folder / "key" / f"{name[0]}.json", {"company": "A", "total": "9.00"})
+    return folder
+
+
+def write_cvat_video(folder: Path) -> Path:
+    lines = ["<annotations><version>1.1</version><meta><task><mode>interpolation</mode></task></meta>"]
+    for frame, (name, image) in enumerate(IMAGES.items()):
+        shared = f'frame="{frame}" keyframe="1" occluded="0" z_order="0"'
+        for label, (left, top, right, bottom) in [*image.objects, ("gone", (1, 2, 3, 4))]:
+            sides = f'xtl="{left}" ytl="{top}" xbr="{right}" ybr="{bottom}" outside="{int(label == "gone")}"'
+            lines.append(f'<track id="0" label="{label}" source="manual"><box {shared} {sides}></box></track>')
+        for label, (part, *_) in POLYGONS[name]:
+            points = ";".join(f"{x:.2f},{y:.2f}" for x, y in points_of(part))
+            lines.append(f'<track id="0" label="{label}"><polygon {shared} outside="0" points="{points}"/></track>')
+    path = folder / "annotations.xml"
+    path.write_text("\n".join([*lines, "</annotations>"]))
+    return path
+
+
+FRAMES = {name: f"frame_{number:06d}.jpg" for number, name in enumerate(IMAGES)}
+
+
+def write_tt100k(folder: Path) -> Path:
+    images = {}
+    for number, (name, image) in enumerate(IMAGES.items()):
+        objects = [
+            {"category": label, "bbox": dict(zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True))}
+            for label, box in image.objects
+        ]
+        split = "other" if name == "b.jpg" else "train"
+        images[str(number)] = {"path": f"{split}/{name}", "id": number, "objects": objects}
+    return write_json(folder / "annotations_all.json", {"types": ["cat", "dog"], "imgs": images})
+
+
+def write_xview2(folder: Path) -> Path:
+    for name, image in IMAGES.items():
+        boxes = [(label, corners_of(box)) for label, box in image.objects]
+        found = []
+        for number, (label, part) in enumerate([*boxes, *((one, parts[0]) for one, parts in POLYGONS[name])]):
+            points = ", ".join(f"{x} {y}" for x, y in points_of([*part, *part[:2]]))
+            # Images before the disaster have no damage.
+            kinds = {"feature_type": "building", "subtype": label} if number % 2 else {"feature_type": label}
+            found.append({"properties": {**kinds, "uid": "0"}, "wkt": f"POLYGON (({points}))"})
+        metadata = {"sensor": "GEOEYE01", "img_name": name, "width": image.width, "height": image.height}
+        document = {"features": {"lng_lat": [], "xy": found}, "metadata": metadata}
+        write_json(folder / "labels" / f"{name[0]}.json", document)
+    return folder
+
+
+def write_funsd(folder: Path) -> Path:
+    for name, image in IMAGES.items():
+        form = [
+            {"box": box, "text": f"the {label}", "label": label, "words": [], "linking": [], "id": number}
+            for number, (label, box) in enumerate(image.objects)
+        ]
+        write_json(folder / "annotations" / f"{name[0]}.json", {"form": form})
+    return folder
+
+
+def write_visual_genome(folder: Path) -> Path:
+    items = []
+    for name, image in IMAGES.items():
+        found = [
+            {"object_id": 1, "names": [label], "synsets": [], "x": box[0], "y": box[1], "w": width, "h": height}
+            for label, box in image.objects
+            for width, height in [size_of(box)]
+        ]
+        items.append({"image_id": 1, "image_url": f"https://example.org/VG_100K_2/{name}", "objects": found})
+    return write_json(folder / "objects.json", items)
+
+
+def write_textocr(folder: Path) -> Path:
+    images = {name[0]: {"id": name[0], "set": "train", "file_name": f"train/{name}"} for name in IMAGES}
+    words: dict[str, Any] = {}
+    for name in IMAGES:
+        for number, (label, (part,)) in enumerate([*quads()[name], (".", ([1, 2, 3, 2, 3, 4, 1, 4],))]):
+            word = {"image_id": name[0], "bbox": [1, 2, 3, 4], "points": part, "utf8_string": label, "area": 12}
+            words[f"{name[0]}_{number}"] = word
+    document = {"info": {}, "imgs": images, "anns": words, "imgToAnns": {name[0]: [] for name in IMAGES}}
+    return write_json(folder / "TextOCR_0.1_train.json", document)
+
+
 class Format(NamedTuple):
     """A format.
 
@@ -671,6 +957,7 @@ class Format(NamedTuple):
       turn: degrees by which its boxes are turned.
       has_first: whether it has only the first object of an image.
       others: number of elements of other kinds, which the note says; None without a note.
+      files: image here -> its name in the format; None for the same.
     """
 
     write: Callable[[Path], Path]
@@ -681,9 +968,11 @@ class Format(NamedTuple):
     turn: float = 0.0
     has_first: bool = False
     others: int | None = None
+    files: Mapping[str, str] | None = None
 
 
 FACES = dict.fromkeys(("person", "cat", "dog"), "face")
+TEXTS = dict.fromkeys(FACES, "text")
 FORMATS: Mapping[str, Format] = {
     "labelme": Format(write_labelme, has_polygons=True, others=4),
     "labelstudio": Format(write_labelstudio, has_polygons=True, others=4),
@@ -696,7 +985,7 @@ FORMATS: Mapping[str, Format] = {
     "bdd100k": Format(write_bdd100k, has_polygons=True, others=3),
     "kitti": Format(write_kitti),
     "visdrone": Format(write_visdrone, names=VISDRONE),
-    "icdar2015": Format(write_icdar2015, names=dict.fromkeys(FACES, "text"), of_quads=True),
+    "icdar2015": Format(write_icdar2015, names=TEXTS, of_quads=True),
     "widerface": Format(write_widerface, names=FACES),
     "sagemaker": Format(write_sagemaker),
     "vertex": Format(write_vertex),
@@ -709,7 +998,7 @@ FORMATS: Mapping[str, Format] = {
     "hrsc2016": Format(
         write_hrsc2016, names={"person": "ship", "cat": "merchant ship", "dog": "Sanantonio"}, turn=TURN
     ),
-    "msra_td500": Format(write_msra_td500, names=dict.fromkeys(FACES, "text"), turn=TURN),
+    "msra_td500": Format(write_msra_td500, names=TEXTS, turn=TURN),
     "pts": Format(write_pts, names=FACES, only="abd", has_first=True),
     "quads": Format(write_quads, of_quads=True, only="abd"),
     "landmarks": Format(write_landmarks, names=FACES, only="abd", has_first=True),
@@ -718,6 +1007,22 @@ FORMATS: Mapping[str, Format] = {
     "retinanet": Format(write_retinanet),
     "keras_yolo3": Format(write_keras_yolo3, names={name: str(number) for name, number in NUMBERS.items()}),
     "tfod": Format(write_tfod),
+    "fiftyone": Format(write_fiftyone, has_polygons=True, others=4),
+    "datumaro": Format(write_datumaro, has_polygons=True, others=4),
+    "dlib": Format(write_dlib),
+    "azure": Format(write_azure, has_polygons=True),
+    "paddleocr": Format(write_paddleocr, names=TEXTS, of_quads=True),
+    "deepfashion2": Format(write_deepfashion2, has_polygons=True),
+    "oidv4": Format(write_oidv4, only="abd"),
+    "xview": Format(write_xview, names=XVIEW),
+    "icdar2013": Format(write_icdar2013, names=TEXTS),
+    "sroie": Format(write_sroie, names=TEXTS, of_quads=True),
+    "cvat_video": Format(write_cvat_video, has_polygons=True, files=FRAMES),
+    "tt100k": Format(write_tt100k),
+    "xview2": Format(write_xview2, has_polygons=True),
+    "funsd": Format(write_funsd),
+    "visual_genome": Format(write_visual_genome),
+    "textocr": Format(write_textocr, names=TEXTS, of_quads=True),
 }
 # Formats with one class for each image: `kind 0` and so on, in the order of IMAGES.
 LABELS: Mapping[str, Callable[[Path], Path]] = {
@@ -729,6 +1034,9 @@ LABELS: Mapping[str, Callable[[Path], Path]] = {
     "labelbox_classes": write_labelbox_classes,
     "vertex_classes": write_vertex_classes,
     "via_classes": write_via_classes,
+    "fiftyone_classes": write_fiftyone_classes,
+    "datumaro_classes": write_datumaro_classes,
+    "azure_classes": write_azure_classes,
 }
 
 

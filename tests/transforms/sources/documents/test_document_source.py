@@ -458,7 +458,7 @@ def test_a_damaged_document_of_several_samples_is_refused(folder, opened):
     "text, message",
     [
         ("[1, 2]", "it is '[1, 2]'; expected keys and values such as `image: file_name`"),
-        ("image: a\nimages: b", "unknown key 'images'; expected documents, columns, samples, alternatives, image"),
+        ("image: a\nimages: b", "unknown key 'images'; expected documents, columns, quotes, samples, alternatives"),
         ("image: a\nobjects: [{box: x, size: 3}]", "unknown key 'size'; expected objects, class, group, box"),
         ("objects: a", "`image` is missing; expected an expression for the image's name, or `stem`"),
         ("image: a[", "`image: a[` is not a JMESPath expression: "),
@@ -478,6 +478,7 @@ def test_a_damaged_document_of_several_samples_is_refused(folder, opened):
         ("image: a\nclass: b\npoints: x1..y5", "x1..y5 is no range"),
         ("image: a\nclass: b\npoints: c\nattributes: {pose: d}", "unknown key 'pose'; expected difficult, is_crowd"),
         ("image: a\nclass: b\npoints: c\nattributes: d", "`attributes` is 'd'; expected a mapping of difficult"),
+        ("image: a\nquotes: false", "`quotes` is False; expected true, or false with `columns`, the names"),
         ("image: a\ncolumns: word", "`columns` is neither a list of the names of cells nor a mapping"),
         ("image: a\nobjects: [word]", "an element of `objects` is 'word'; expected keys such as `objects`, `box`"),
         ("image: a\nsize: [b]", "`size` has 1 expressions; expected 2"),
@@ -495,7 +496,10 @@ def test_a_wrong_mapping_is_refused(text, message, folder, opened):
 
 
 def test_an_unknown_mapping_is_refused(folder, opened):
-    with refused("unknown_mapping", "`mapping=labelmee`: expected a file of YAML (.yaml), or one of bdd100k, createml"):
+    with refused(
+        "unknown_mapping",
+        "`mapping=labelmee`: expected a file of YAML (.yaml), or one of azure, azure_classes, bdd100k, createml",
+    ):
         opened(folder, mapping="labelmee")
     with refused("not_found", "does not exist"):
         opened(folder, mapping=str(folder / "my.yaml"))

@@ -28,15 +28,21 @@ from tests.transforms.sources.documents.formats import (
 )
 
 
-def read(source):
-    """Name of an image -> class, box in pixels and polygons of each object."""
+def read(source, files=None):
+    """Name of an image -> class, box in pixels and polygons of each object.
+
+    Args:
+      files: name of an image -> its name in the format.
+    """
+    names = {file: name for name, file in (files or {}).items()}
     samples = defaultdict(list)
     for ref in one_by_one(source.samples()):
         assert ref.failure is None, ref
         assert repacked(ref) == ref
         samples[ref.key].append(ref)
     assert source.description.groups_rows or all(len(refs) == 1 for refs in samples.values())
-    return {key.rpartition("/")[2]: _objects(key.rpartition("/")[2], refs) for key, refs in samples.items()}
+    found = {key.rpartition("/")[2]: refs for key, refs in samples.items()}
+    return {names.get(file, file): _objects(names.get(file, file), refs) for file, refs in found.items()}
 
 
 def _objects(name, refs):
@@ -70,10 +76,10 @@ def expected_of(form, name):
     return boxes + ([(label, bounds(parts), parts) for label, parts in POLYGONS[name]] if form.has_polygons else [])
 
 
-def save_images(folder):
+def save_images(folder, files=None):
     (folder / "photos").mkdir(exist_ok=True)
     for name in IMAGES:
-        (folder / "photos" / name).write_bytes(b"pixels")
+        (folder / "photos" / (files or {}).get(name, name)).write_bytes(b"pixels")
 
 
 def test_the_table_has_every_mapping():
@@ -83,10 +89,10 @@ def test_the_table_has_every_mapping():
 @each("name", FORMATS)
 def test_the_objects_of_a_format_are_read(name, tmp_path, opened):
     form = FORMATS[name]
-    save_images(tmp_path)
+    save_images(tmp_path, form.files)
     path = form.write(tmp_path)
     source = opened(path, mapping=name, needs_polygons=True, image_root=(str(tmp_path),))
-    found = read(source)
+    found = read(source, form.files)
     assert source.name == "documents"
     assert sorted(found) == [f"{letter}.jpg" for letter in form.only]
     names = form.names or {}
@@ -113,7 +119,7 @@ def test_the_classes_of_a_format_are_read(name, tmp_path, opened, listed):
 
 
 # Rows of VisDrone's eight numbers are those of ICDAR's four corners too; further numbers may be its text.
-SIMILAR = {"icdar2015": {"dota", "visdrone"}, "wflw": {"icdar2015"}}
+SIMILAR = {"icdar2015": {"dota", "visdrone"}, "sroie": {"dota", "icdar2015"}, "wflw": {"icdar2015"}}
 
 
 @each("name", sorted({*FORMATS, *LABELS}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from beam_tfrecords.transforms.sources.documents import recognition
@@ -195,3 +196,139 @@ def test_the_words_of_icdar_are_a_column(folder, opened, listed):
     (folder / "gt_a.txt").write_text("﻿0,0,9,0,9,9,0,9,EXIT, 12\n1,1,2,1,2,2,1,2,###\n", encoding="utf-8")
     (sample,) = listed(opened(folder, mapping="icdar2015", columns=frozenset({"texts"}))).values()
     assert (sample.columns, sample.objects.labels) == ({"texts": ["EXIT, 12"]}, ("text",))
+
+
+# Words in documents of text: what an image has in the column `texts`.
+TEXTS = {
+    "icdar2013": ("gt_a.txt", '1, 2, 30, 8, "say "hi", Bob"\n3, 4, 5, 6, "on"\n', ['say "hi", Bob', "on"]),
+    "sroie": ("box/a.csv", '0,0,9,0,9,9,0,9,"1,20" OFF, 3\n1,1,2,1,2,2,1,2,A;B\n', ['"1,20" OFF, 3', "A;B"]),
+    "paddleocr": (
+        "Label.txt",
+        'x/a.jpg\t[{"transcription": "a\\tb, c", "points": [[1, 2], [3, 2], [3, 4]]}]\nx/a.jpg\t1\n',
+        ["a\tb, c"],
+    ),
+}
+
+
+@each("name", TEXTS)
+def test_texts_keep_their_quotes_and_commas(name, folder, opened, listed):
+    path, text, texts = TEXTS[name]
+    (folder / path).parent.mkdir(exist_ok=True)
+    (folder / path).write_text(text)
+    (sample,) = listed(opened(folder, mapping=name, columns=frozenset({"texts"}))).values()
+    assert (sample.failure, sample.columns) == (None, {"texts": texts})
+    assert sample.objects.labels == ("text",) * len(texts)
+
+
+def test_a_class_of_oidv4_may_have_several_words(folder, opened, listed):
+    (folder / "Polar bear/Label").mkdir(parents=True)
+    (folder / "a.jpg").rename(folder / "Polar bear/a.jpg")
+    (folder / "Polar bear/Label/a.txt").write_text("Polar bear 1.5 2.0 30.25 40.0\n")
+    (sample,) = listed(opened(folder, mapping="oidv4")).values()
+    assert (sample.objects.labels, in_pixels(sample)) == (("Polar bear",), [[1.5, 2, 30.25, 40]])
+
+
+def test_parts_of_dlib_are_keypoints_in_the_order_of_their_names(folder, opened, listed):
+    parts = "".join(f"<part name='{name}' x='{x}' y='9'/>" for name, x in (("01", 5), ("00", 3)))
+    boxes = f"<box top='1' left='2' width='3' height='4'>{parts}</box><box top='1' left='2' width='3' height='4'/>"
+    (folder / "x.xml").write_text(f"<dataset><images><image file='a.jpg'>{boxes}</image></images></dataset>")
+    (sample,) = listed(opened(folder / "x.xml", mapping="dlib", needs_keypoints=True)).values()
+    assert sample.objects.labels == ("object", "object")
+    assert [np.frombuffer(one, np.float32).tolist() for one in sample.objects.keypoints] == [
+        [3, 9, 2, 5, 9, 2],
+        [0] * 6,
+    ]
+
+
+def test_predictions_of_fiftyone_are_not_read_beside_the_truth(folder, opened, listed):
+    def field(label):
+        return {"_cls": "Detections", "detections": [{"label": label, "bounding_box": [0, 0, 0.5, 0.5]}]}
+
+    sample = {"filepath": "a.jpg", "tags": [], "predictions": field("dog"), "ground_truth": field("cat")}
+    source = opened(write_json(folder / "samples.json", {"samples": [sample]}), mapping="fiftyone")
+    (found,) = listed(source).values()
+    assert found.objects.labels == ("cat",)
+    assert "1 of 1 samples have several annotations; the mapping fiftyone reads one" in source.notes
+
+
+def test_splits_of_images_are_those_of_the_documents(folder, opened, listed):
+    images = {str(n): {"path": f"{split}/{n}.jpg", "objects": []} for n, split in {"a": "test", "b": "other"}.items()}
+    path = write_json(folder / "annotations.json", {"imgs": images})
+    splits = [sample.split for _, sample in sorted(listed(opened(path, mapping="tt100k")).items())]
+    assert splits == ["test", "other"]
+    samples = [{"filepath": f"{n}.jpg", "tags": tags, "x": {"_cls": "Classification", "label": "y"}}
+               for n, tags in {"a": ["far", "val"], "b": []}.items()]  # fmt: skip
+    path = write_json(folder / "samples.json", {"samples": samples})
+    assert [one.split for one in listed(opened(path, mapping="fiftyone_classes")).values()] == ["val", None]
+
+
+def test_images_of_visual_genome_may_have_only_numbers(folder, opened, listed):
+    (folder / "a.jpg").rename(folder / "7.jpg")
+    found = {"names": ["man", "person"], "x": 1, "y": 2, "w": 3, "h": 4}
+    path = write_json(folder / "objects.json", [{"image_id": 7, "objects": [found]}])
+    (sample,) = listed(opened(path, mapping="visual_genome")).values()
+    assert sample.objects.labels == ("man", "person")
+
+
+# Well-known text -> polygons with a line to each hole and back.
+WKT = {
+    "POLYGON ((1 1, 9 1, 9 9, 1 1), (2 2,3 2,3 3,2 2))": [[1, 1, 9, 1, 9, 9, 1, 1, 2, 2, 3, 2, 3, 3, 2, 2]],
+    "MULTIPOLYGON (((1 1, 9 1, 9 9, 1 1)), ((2 2, 3 2, 3 3, 2 2)))": [[1, 1, 9, 1, 9, 9], [2, 2, 3, 2, 3, 3]],
+    "polygon Z((1 1 0, 9 1 0, 9 9 0, 1 1 0))": [[1, 1, 9, 1, 9, 9]],
+    "POINT (1 2)": "'POINT (1 2)' is no POLYGON or MULTIPOLYGON of well-known text",
+    None: "'None' is no POLYGON or MULTIPOLYGON of well-known text",
+}
+
+
+@each("text", WKT)
+def test_polygons_may_be_well_known_text(text, folder, opened, listed):
+    good = {"properties": {"feature_type": "building"}, "wkt": "POLYGON ((1 1, 9 1, 9 9, 1 1))"}
+    for letter, found in (("a", {**good, "wkt": text}), ("b", good)):
+        metadata = {"img_name": f"{letter}.jpg"}
+        write_json(folder / f"labels/{letter}.json", {"features": {"xy": [found]}, "metadata": metadata})
+    samples = listed(opened(folder, mapping="xview2", needs_polygons=True))
+    assert samples["b.jpg"].failure is None
+    if isinstance(WKT[text], str):
+        assert WKT[text] in samples["a.jpg"].failure[1]
+    else:
+        assert polygons_of(samples["a.jpg"]) == [WKT[text]]
+
+
+def test_class_names_may_be_those_of_the_document(folder, opened, listed):
+    """Those of a sample come first; a document of another order of classes has its own."""
+    (folder / "my.yaml").write_text("""
+documents: "*.json"
+samples: items[]
+image: image
+label: label
+class_names: about.classes
+""")
+    more = [{"image": "b.jpg", "label": 0, "about": {"classes": ["fish"]}}]
+    write_json(
+        folder / "1.json", {"items": [{"image": "a.jpg", "label": 1}, *more], "about": {"classes": ["cat", "dog"]}}
+    )
+    write_json(folder / "2.json", {"about": {"classes": {"1": "bird"}}, "items": [{"image": "c.jpg", "label": 1}]})
+    write_json(folder / "3.json", {"items": [{"image": "d.jpg", "label": 1}]})
+    source = opened(folder, mapping=str(folder / "my.yaml"))
+    samples = listed(source)
+    assert [samples[f"{letter}.jpg"].label for letter in "abcd"] == ["dog", "fish", "bird", 1]
+    assert "about" in source.description.uses
+
+
+def test_objects_of_one_image_may_be_apart_in_json(folder, opened):
+    (folder / "my.yaml").write_text("samples: found[]\nimage: image\nclass: name\nbox: box\nform: xyxy\n")
+    found = [{"image": "a.jpg", "name": name, "box": [1, 2, 3, 4]} for name in ("cat", "dog")]
+    source = opened(write_json(folder / "1.json", {"found": found}), mapping=str(folder / "my.yaml"))
+    assert source.description.groups_rows
+
+
+def test_a_kind_without_others_is_read_beside_one_with_others(folder, opened, listed):
+    """Elements of other kinds in images of their own are not all that there is."""
+    boxes = {"_cls": "Detections", "detections": [{"label": "cat", "bounding_box": [0, 0, 0.5, 0.5]}]}
+    lines = {"_cls": "Polylines", "polylines": [{"label": "lane", "points": [[[0, 0], [1, 1]]], "closed": False}]}
+    samples = [{"filepath": "a.jpg", "truth": boxes}, {"filepath": "b.jpg", "truth": lines}]
+    source = opened(write_json(folder / "samples.json", {"samples": samples}), mapping="fiftyone")
+    assert len(listed(source)) == 2
+    assert [note[:48] for note in source.notes if "of no kind" in note] == [
+        "1 of 2 elements are of no kind that the mapping "
+    ]
