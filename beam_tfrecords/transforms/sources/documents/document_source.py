@@ -230,7 +230,7 @@ class DocumentSource(Source):
         if self.mapping.objects and not reader.found_any:
             problem = f"finds no list of objects in {self._total:,} samples"
         elif reader.other and reader.other == reader.total:
-            problem = f"reads none of {reader.total:,} elements, which are of other kinds"
+            problem = f"reads none of {reader.total:,} elements, which are of other kinds, such as {reader.first_other}"
         refuse_unfit(self.mapping, self.documents[0].file, problem)
         names = {posixpath.basename(one.below) for one in self.documents}
         shown = printable(names.pop()) if len(names) == 1 else self.mapping.documents or "documents"
@@ -376,7 +376,8 @@ class DocumentSource(Source):
             self._tally.notes.append(f"{reader.ignored:,} objects are ignored, as the {shown} says")
         if reader.other:
             self._tally.notes.append(
-                f"{reader.other:,} of {reader.total:,} elements are of no kind that the {shown} reads, and are left out"
+                f"{reader.other:,} of {reader.total:,} elements are of no kind that the {shown} reads, and are left "
+                f"out, such as {reader.first_other}"
             )
 
 

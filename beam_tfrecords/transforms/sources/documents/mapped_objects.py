@@ -25,6 +25,8 @@ _SCALES: Mapping[Unit, float] = {Unit.SHARE: 1.0, Unit.PERCENT: 0.01}
 _MOST_SIDE = 1 << 24
 # Numbers of a point.
 _POINT = 2
+# Longer texts are no kind of an object, but its points or pixels.
+_MOST_KIND = 24
 # Types of most numbers, which need no look at each.
 _PLAIN = {int, float}
 
@@ -49,6 +51,7 @@ class ObjectReader:
     Attributes:
       ignored: number of objects that the mapping ignores.
       other: number of elements of the lists of objects that are of no kind of the mapping.
+      first_other: what says the kind of the first of these.
       total: number of all elements.
       read_count: number of objects that were read.
       without: how many of these have no polygon.
@@ -66,6 +69,7 @@ class ObjectReader:
         self._lists = {repr(every.tree): every for _, every in lists} if has_others else {}
         self._keypoints = 0
         self.ignored = self.other = self.total = self.several = self.read_count = self.without = 0
+        self.first_other = ""
         self.found_any = False
 
     def read(self, node: Any, names: Mapping[str, str]) -> Objects:
@@ -116,12 +120,14 @@ class ObjectReader:
     def _count_other(self, node: Any, found: Sequence[tuple[ObjectMapping, Any]]) -> None:
         if not self._lists:
             return
-        elements = {id(one) for every in self._lists.values() for one in as_list(every.find(node))}
+        elements = {id(one): one for every in self._lists.values() for one in as_list(every.find(node))}
         # Some expressions make their elements.
         read = {id(one) for _, one in found}
-        if read <= elements:
+        if read <= elements.keys():
+            others = [one for number, one in elements.items() if number not in read]
             self.total += len(elements)
-            self.other += len(elements - read)
+            self.other += len(others)
+            self.first_other = self.first_other or next(map(_describe_kind, others), "")
 
     def _pad(self, several: Sequence[Sequence[float]]) -> tuple[bytes, ...]:
         """Returns keypoints of equal number; those that objects lack are not labelled."""
@@ -130,6 +136,13 @@ class ObjectReader:
         if longest > self._keypoints:
             raise _error(f"an object has {longest // 3} keypoints; those before it have {self._keypoints // 3}")
         return tuple(array.array("f", points).tobytes().ljust(4 * self._keypoints, b"\0") for points in several)
+
+
+def _describe_kind(one: Any) -> str:
+    """Returns the short texts of an element, one of which is its kind, as in `'geometryType: bitmap'`."""
+    words = one.items() if isinstance(one, dict) else ()
+    short = (f"{name}: {word}" for name, word in words if isinstance(word, str) and 0 < len(word) <= _MOST_KIND)
+    return shorten(", ".join(short) or str(one))
 
 
 def _read_size(expressions: Sequence[Expression], node: Any) -> tuple[int, int] | None:

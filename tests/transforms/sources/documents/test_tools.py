@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.documents import recognition
 from tests.each import each
 from tests.transforms.sources.documents.formats import (
@@ -118,7 +119,7 @@ def test_a_region_of_vott_without_tags_is_left_out_and_counted(folder, opened, l
     path = write_json(folder / "x-export.json", {"assets": vott_asset([], ["x"])})
     source = opened(path, mapping="vott")
     (sample,) = listed(source).values()
-    assert (sample.objects.labels, source.notes[-1][:36]) == (("x",), "1 of 2 elements are of no kind that ")
+    assert (sample.objects.labels, source.notes[-1][-45:]) == (("x",), ", and are left out, such as 'type: RECTANGLE'")
 
 
 def studio_task(*annotations):
@@ -332,3 +333,23 @@ def test_a_kind_without_others_is_read_beside_one_with_others(folder, opened, li
     assert [note[:48] for note in source.notes if "of no kind" in note] == [
         "1 of 2 elements are of no kind that the mapping "
     ]
+
+
+# Pixels that are no polygons, in images of their own.
+BITMAP = {"id": 7, "classTitle": "cat", "geometryType": "bitmap", "bitmap": {"data": "eJwBgQB+", "origin": [3, 4]}}
+BRUSH = {"original_width": 60, "id": "x1", "type": "brushlabels", "value": {"format": "rle", "rle": [0, 0, 1]}}
+BRUSHES = {
+    "supervisely": ("ann/a.jpg.json", {"size": {}, "objects": [BITMAP]}, "classTitle: cat, geometryType: bitmap"),
+    "labelstudio": ("tasks.json", studio_task({"result": [BRUSH]}), "id: x1, type: brushlabels"),
+    "labelstudio_min": ("min.json", [{"image": "a.jpg", "kind": [{**BRUSH, **BRUSH["value"]}]}], "format: rle"),
+}
+
+
+@each("name", BRUSHES)
+def test_pixels_of_objects_are_refused_by_name(name, folder, opened, listed):
+    path, document, words = BRUSHES[name]
+    write_json(folder / path, document)
+    with pytest.raises(RequestError) as error:
+        listed(opened(folder, mapping=name))
+    assert "reads none of 1 elements, which are of other kinds, such as '" in str(error.value)
+    assert words in str(error.value)
