@@ -10,11 +10,11 @@ from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import make_settings, settings_of
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.opening import open_input
+from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally, Unmatched
@@ -62,11 +62,15 @@ class OpenedSource:
     def samples(self) -> Iterator[SampleRef | RefColumns]:
         """Lists the samples with a new tally."""
         self.skipped = Tally()
-        return self.source.samples(self.skipped)
+        return self.source.read(WHOLE, self.skipped, StagingFiles("", ""))
 
-    def partitions(self) -> Sequence[Container]:
-        """Returns the partitions for workers."""
-        return self.source.partitions()
+    def containers(self) -> Sequence[Partition] | None:
+        """Returns the partitions that identify the input, if any."""
+        return None if self.is_whole else self.source.partitions
+
+    def pieces(self) -> Sequence[Partition]:
+        """Cuts a whole for workers."""
+        return self.source.cut(0) or self.source.cut(10**9)
 
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """Interprets the folders of the listed samples."""

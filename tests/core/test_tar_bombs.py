@@ -21,17 +21,17 @@ from beam_tfrecords.storage import members
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
-from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
+from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.tally import Tally
 
-READ = ReadArchive("tar", ReadImages({}, None, Needs()))
+READ = ReadArchive("tar", ImageLister(None, Needs()))
 
 
-def list_archive(container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
+def list_archive(container: Partition, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
     """The samples, as a build lists them."""
-    return one_by_one(until_damage(READ(container, staging, tally), container, tally))
+    return one_by_one(until_damage(READ(container, tally, staging), container, tally))
 
 
 BOMB = (
@@ -46,7 +46,7 @@ def read(tmp_path, monkeypatch) -> Callable[..., tuple[dict[str, bytes], tuple[s
     monkeypatch.setattr(members, "FREE_BYTES", 1 << 20)
 
     def run(path: Path, *, most_bytes: int = 10**9) -> tuple[dict[str, bytes], tuple[str, str] | None, int]:
-        container = Container(str(path), path.stat().st_size, "f", "")
+        container = Partition(str(path), path.stat().st_size, "f", "")
         with StagingFiles(str(tmp_path / "staging"), "a", most_bytes=most_bytes) as staging:
             samples = list(list_archive(container, staging, Tally()))
         failure = samples.pop().failure if samples and samples[-1].failure else None

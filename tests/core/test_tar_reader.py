@@ -21,17 +21,17 @@ from beam_tfrecords.errors import BuildError, FailureReason
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
-from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
+from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.tally import Tally
 
-READ = ReadArchive("tar", ReadImages({}, None, Needs()))
+READ = ReadArchive("tar", ImageLister(None, Needs()))
 
 
-def list_archive(container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
+def list_archive(container: Partition, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
     """The samples, as a build lists them."""
-    return one_by_one(until_damage(READ(container, staging, tally), container, tally))
+    return one_by_one(until_damage(READ(container, tally, staging), container, tally))
 
 
 COMPRESS = {
@@ -63,7 +63,7 @@ def read(tmp_path):
         path = tmp_path / "a.tar"
         path.write_bytes(data)
         with StagingFiles(str(tmp_path / "staging"), "a") as staging:
-            samples = list(list_archive(Container(str(path), len(data), "f", ""), staging, Tally()))
+            samples = list(list_archive(Partition(str(path), len(data), "f", ""), staging, Tally()))
         failures = [sample for sample in samples if sample.failure]
         assert failures == samples[len(samples) - len(failures) :]
         assert [failure.key for failure in failures] in ([], ["a.tar"])
@@ -189,7 +189,7 @@ def test_headers_nested_without_end_are_corrupt(read):
 
 def test_a_missing_archive_is_unreadable(tmp_path):
     with StagingFiles(str(tmp_path), "a") as staging:
-        (sample,) = list_archive(Container(str(tmp_path / "a.tar"), 1, "", ""), staging, Tally())
+        (sample,) = list_archive(Partition(str(tmp_path / "a.tar"), 1, "", ""), staging, Tally())
     assert sample.failure == ("unreadable", "No such file or directory")
 
 
@@ -205,7 +205,7 @@ def test_a_refused_archive_is_unreadable_and_a_fault_of_the_store_is_not_its_fai
 
         monkeypatch.setattr(storage, "open_read", lambda path, **_: File(tar_of("1.jpg")))
         with StagingFiles(str(tmp_path / "staging"), "a") as staging:
-            return list(list_archive(Container("a.tar", 10_240, "", ""), staging, Tally()))
+            return list(list_archive(Partition("a.tar", 10_240, "", ""), staging, Tally()))
 
     samples = read(PermissionError(13, "Permission denied"))
     assert [sample.key for sample in samples] == ["1.jpg", "a.tar"]
@@ -228,7 +228,7 @@ def test_a_full_disk_ends_the_build_and_does_not_reject_the_archive(tmp_path, mo
     with StagingFiles(str(tmp_path / "staging"), "a") as staging:
         monkeypatch.setattr(staging, "start_copy", fail)
         with pytest.raises(OSError, match="No space left"):
-            list(list_archive(Container(str(tmp_path / "a.tar"), 1, "", ""), staging, Tally()))
+            list(list_archive(Partition(str(tmp_path / "a.tar"), 1, "", ""), staging, Tally()))
 
 
 @pytest.mark.nightly
@@ -241,7 +241,7 @@ def test_ten_thousand_members_take_the_memory_of_a_few(tmp_path, extension):
             member.size = 100
             archive.addfile(member, io.BytesIO(bytes(100)))
             archive.members = []
-    container = Container(str(path), os.path.getsize(path), "", "")
+    container = Partition(str(path), os.path.getsize(path), "", "")
     tracemalloc.start()
     with StagingFiles(str(tmp_path / "staging"), "a") as staging:
         assert sum(1 for _ in list_archive(container, staging, Tally())) == 10_000

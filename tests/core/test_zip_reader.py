@@ -23,17 +23,17 @@ from beam_tfrecords.transforms.blocks.fetching import read_image
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
-from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
+from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.tally import Tally
 
-READ = ReadArchive("zip", ReadImages({}, None, Needs()))
+READ = ReadArchive("zip", ImageLister(None, Needs()))
 
 
-def list_archive(container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
+def list_archive(container: Partition, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
     """The samples, as a build lists them."""
-    return one_by_one(until_damage(READ(container, staging, tally), container, tally))
+    return one_by_one(until_damage(READ(container, tally, staging), container, tally))
 
 
 METHODS = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]
@@ -75,7 +75,7 @@ def read(tmp_path) -> Callable[..., tuple[list[SampleRef], tuple[str, str] | Non
         path.write_bytes(data)
         tally = Tally()
         with StagingFiles(str(tmp_path / "staging"), "a") as staging:
-            samples = list(list_archive(Container.of(storage.stat(str(path)), key_prefix=""), staging, tally))
+            samples = list(list_archive(Partition.of(storage.stat(str(path)), key_prefix=""), staging, tally))
         assert not (tmp_path / "staging").exists()
         failure = samples.pop().failure if samples and samples[-1].key == "a.zip" else None
         return samples, failure, tally
@@ -146,7 +146,7 @@ def test_members_beyond_4_gb_are_read(tmp_path):
     if path.stat().st_blocks * 512 > 1 << 20:
         pytest.skip("the disk keeps no holes")
     (sample,) = list_archive(
-        Container.of(storage.stat(str(path)), key_prefix=""), StagingFiles(str(tmp_path), "a"), Tally()
+        Partition.of(storage.stat(str(path)), key_prefix=""), StagingFiles(str(tmp_path), "a"), Tally()
     )
     assert storage.Place.unpack(sample.locator.version).offset >= 5 << 30
     assert content(sample) == bytes_of("cat/1.jpg")
@@ -282,7 +282,7 @@ def test_a_part_of_a_split_archive_is_refused_with_what_to_do(read):
 
 
 def test_a_missing_archive_is_unreadable(tmp_path):
-    (sample,) = list_archive(Container(str(tmp_path / "a.zip"), 1, "", ""), StagingFiles(str(tmp_path), "a"), Tally())
+    (sample,) = list_archive(Partition(str(tmp_path / "a.zip"), 1, "", ""), StagingFiles(str(tmp_path), "a"), Tally())
     assert sample.failure == ("unreadable", "No such file or directory")
 
 
@@ -361,7 +361,7 @@ def test_many_members_take_the_memory_of_a_few(tmp_path):
     with zipfile.ZipFile(path, "w") as written:
         for number in range(30_000):
             written.writestr(f"cat/{number}.jpg", b"x")
-    container = Container.of(storage.stat(str(path)), key_prefix="")
+    container = Partition.of(storage.stat(str(path)), key_prefix="")
     tracemalloc.start()
     assert sum(1 for _ in list_archive(container, StagingFiles(str(tmp_path), "a"), Tally())) == 30_000
     _, peak = tracemalloc.get_traced_memory()

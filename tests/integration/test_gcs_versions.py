@@ -21,6 +21,7 @@ from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
 from beam_tfrecords.transforms.sources.folders.roots import root_of
 from beam_tfrecords.transforms.sources.inputs import Inputs, find_files, has_wildcards
+from beam_tfrecords.transforms.sources.partition import WHOLE, StagingFiles
 from beam_tfrecords.transforms.sources.tally import Tally
 from tests.integration.servers import gcs
 from tests.source_requests import make_request
@@ -313,6 +314,6 @@ def test_a_folder_or_file_named_like_a_glob_is_an_input(server, name):
     assert has_wildcards("gs://photos/*.tar")
     folder = f"gs://photos/{name}"
     images = ImageFolder([root_of(folder)], Inputs([folder]), *make_request(folder))
-    assert [sample.key for sample in one_by_one(images.samples(Tally()))] == ["cat/1.jpg"]
+    assert [sample.key for sample in one_by_one(images.read(WHOLE, Tally(), StagingFiles("", "")))] == ["cat/1.jpg"]
     (found,) = find_files(Inputs([f"gs://photos/{name}.tar"]), by_name=True)
     assert found.entry == storage.stat(f"gs://photos/{name}.tar")

@@ -64,7 +64,8 @@ def submit_unlisted(
     refuse_other(output, folder.path)
     fence = dataclasses.replace(output.take_fence(), job=folder.job)
     sent = copy.copy(source)
-    sent.pipeline = None
+    if source.pipeline is not None:
+        sent.partitions = [source.pipeline.without_code()]
     storage.write_bytes(folder.request, cloudpickle.dumps((given, spec, sent, fence)))
     write_state(folder.run, Run.left())
     storage.delete_files([folder.refused])

@@ -93,7 +93,7 @@ def prepare_build(
         return None
     check_map(spec, plan, listing)
     fence, journal = open_folder(plan.folder, output, keeps=listed.folder)
-    if source.containers() is None:
+    if source.is_whole:
         _copy_chunks(listing, BuildFolder(plan.folder).listing)
     has_few = len(listing.chunks) <= _FEW_CHUNKS
     if not has_few:
@@ -126,9 +126,8 @@ def resolve_listed(spec: BuildSpec, source: Source, folder: str, output: HeldOut
     from beam_tfrecords.beam_pipelines.build.listing.list_input import collect_listing
     from beam_tfrecords.transforms.listing.indexing import read_containers
 
-    containers = source.containers()
-    # The input of a source without containers may have changed since it was divided.
-    partitions = read_containers(folder) if containers is None else containers
+    # A whole may have changed since it was cut.
+    partitions = read_containers(folder) if source.is_whole else source.partitions
     listed = collect_listing(spec, source, folder, partitions)
     build = prepare_build(spec, source, listed, output=output, previous=open_previous(spec), may_repeat=True)
     assert build is not None

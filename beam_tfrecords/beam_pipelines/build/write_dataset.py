@@ -99,9 +99,9 @@ class WriteDataset(beam.PTransform):
         self._check_collection(samples)
         spec, source = self._spec, self._source
         assert isinstance(source, CollectionSource)
-        (container,) = source.containers()
+        (partition,) = source.partitions
         reader = ElementReader(source.reader, self._fields, Content.OBJECTS in spec.needs.contents)
-        plan = IndexPlan("", None, plan_listing(spec, source), spec.max_file_size)
+        plan = IndexPlan("", source.read, plan_listing(spec, source), spec.max_file_size)
         with storage.using(spec.source.storage_options()):
             # Chosen at run time, because a template runs many times. The reshuffle keeps the plan for retries.
             planned = AsSingleton(
@@ -113,7 +113,7 @@ class WriteDataset(beam.PTransform):
             resolved = (
                 samples
                 | "OneWindow" >> beam.WindowInto(GlobalWindows())
-                | "ListSamples" >> ListSamples(planned, container, reader.read)
+                | "ListSamples" >> ListSamples(planned, partition, reader.read)
                 | "ResolveBuild"
                 >> beam.Map(storage.with_storage_options(_resolve_build), planned, spec=spec, source=source)
                 | "KeepBuild" >> beam.Reshuffle()

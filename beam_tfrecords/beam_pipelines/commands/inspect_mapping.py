@@ -21,7 +21,6 @@ from beam_tfrecords.transforms.sources.documents.first_samples import describe_f
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tally import Tally
 
 # Samples among which one with objects is sought.
 _MOST_SAMPLES = 100
@@ -49,7 +48,7 @@ def inspect_mapping(path: str, mapping: str, image_root: Sequence[str]) -> Sampl
     file = source.documents[0].file
     show(f"first document: {storage.shown(file.path)}, of {len(source.documents):,}")
     show(*(f"  {line}" for line in describe_first(source.mapping, file)))
-    refs = [ref for ref in itertools.islice(source.samples(Tally()), _MOST_SAMPLES) if ref.failure is None]
+    refs = [ref for ref in itertools.islice(source.samples(), _MOST_SAMPLES) if ref.failure is None]
     if not refs:
         raise RequestError(f"`mapping={mapping}`: none of the first samples is valid", code="unfit_mapping")
     ref = next((one for one in refs if one.objects and one.objects.labels), refs[0])

@@ -26,8 +26,8 @@ from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.tfrecord import Record, RecordError
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.raw_pixels import as_file
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.records.image_features import choose_features
 from beam_tfrecords.transforms.sources.records.record_datasets import find_ours
@@ -219,7 +219,7 @@ def verify_files(files: Sequence[storage.FileEntry], *, findings: int, as_json: 
 def _check(file: storage.FileEntry) -> Iterator[tuple[str | None, int]]:
     """Yields the problem of each record, or None, and the record's offset."""
     try:
-        for record, _ in scan_file(Container.of(file, key_prefix="")):
+        for record, _ in scan_file(Partition.of(file, key_prefix="")):
             yield _problem_of(record), record.offset
     except SampleError as error:
         yield error.detail, 0
@@ -238,7 +238,7 @@ def _problem_of(record: Record | RecordError) -> str | None:
 def _read_examples(files: Sequence[storage.FileEntry]) -> Iterator[dict[str, tuple[str, list[Any]]]]:
     for file in files:
         try:
-            for record, _ in scan_file(Container.of(file, key_prefix="")):
+            for record, _ in scan_file(Partition.of(file, key_prefix="")):
                 if (problem := _problem_of(record)) is not None:
                     raise BuildError(f"{file.path}: {problem}")
                 assert isinstance(record, Record)

@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.listing.listing import (
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import PAUSES, describe_fault
-from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, StagingFiles, until_damage
+from beam_tfrecords.transforms.sources.partition import Partition, ReadPartition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.counts import add_listed
@@ -39,14 +39,14 @@ class IndexPlan:
     """The plan for workers that index containers.
 
     Attributes:
-      read: lists a container; None if a user's pipeline makes the samples.
+      read: lists a partition.
       run_id: as in `BlockPlan`.
-      trusts_time: whether equal size and time mean an unchanged container; otherwise every run lists it again.
+      trusts_time: whether equal size and time mean an unchanged partition; otherwise every run lists it again.
       expanded: folder for compressed archives that files are read in; "" for one of this process.
     """
 
     folder: str
-    read: ReadContainer | None
+    read: ReadPartition
     listing: ListPlan
     max_file_size: int
     run_id: str = ""
@@ -54,41 +54,41 @@ class IndexPlan:
     expanded: str = ""
 
 
-def write_containers(containers: Iterable[Container], folder: str) -> None:
+def write_containers(containers: Iterable[Partition], folder: str) -> None:
     """Writes the containers to a file, so that the pipeline need not hold them.
 
     Args:
       containers: the files to index.
       folder: the build's folder for temporary files.
     """
-    storage.write_bytes(BuildFolder(folder).containers, msgpack.packb([container.pack() for container in containers]))
+    storage.write_bytes(BuildFolder(folder).containers, msgpack.packb([partition.pack() for partition in containers]))
 
 
-def read_containers(folder: str) -> Iterator[Container]:
+def read_containers(folder: str) -> Iterator[Partition]:
     """Yields the containers of a build.
 
     Raises:
       BuildError: a worker on another machine cannot read the output folder.
     """
-    yield from map(Container.unpack, msgpack.unpackb(read_shared(BuildFolder(folder).containers)))
+    yield from map(Partition.unpack, msgpack.unpackb(read_shared(BuildFolder(folder).containers)))
 
 
 class UnreadableError(Exception):
     """A partition of the input cannot be read or is missing; the arguments are those of an `OSError`."""
 
 
-def index_container(container: Container, *, plan: IndexPlan) -> str:
-    """Lists the samples of one container, unless it is finished; returns the checkpoint file.
+def index_container(partition: Partition, *, plan: IndexPlan) -> str:
+    """Lists the samples of one partition, unless it is finished; returns the checkpoint file.
 
     The checkpoint also records that a partition of the input cannot be read, because this is an error of the request.
 
     Raises:
       BuildError: as `read_unchanged`.
     """
-    checkpoint = _checkpoint_of(container, plan.folder)
-    if not _is_finished(checkpoint, container, plan.run_id):
+    checkpoint = _checkpoint_of(partition, plan.folder)
+    if not _is_finished(checkpoint, partition, plan.run_id):
         try:
-            values: object = read_unchanged(container, lambda container: _index(container, plan))
+            values: object = read_unchanged(partition, lambda partition: _index(partition, plan))
         except UnreadableError as error:
             values = {"unreadable": error.args}
         storage.write_bytes(checkpoint, msgpack.packb(values, unicode_errors="surrogateescape"))
@@ -96,84 +96,81 @@ def index_container(container: Container, *, plan: IndexPlan) -> str:
     return checkpoint
 
 
-def read_unchanged(container: Container, read: Callable[[Container], Result]) -> Result:
-    """Reads a container and checks that the whole result comes from one version of it.
+def read_unchanged(partition: Partition, read: Callable[[Partition], Result]) -> Result:
+    """Reads a partition and checks that the whole result comes from one version of it.
 
-    Retries if the container changes while it is read, and after a service fault.
+    Retries if the partition changes while it is read, and after a service fault.
 
     Raises:
-      BuildError: the container changes during every attempt, or the fault persists.
+      BuildError: the partition changes during every attempt, or the fault persists.
     """
     for pause in (*PAUSES, None):
         try:
-            result = read(container)
-            _check_version(container)
+            result = read(partition)
+            _check_version(partition)
             return result
         except storage.ChangedError as error:
             if pause is None:
                 raise BuildError(
-                    f"{container.uri} changes while it is read, {len(PAUSES) + 1} times in a row; the same command "
+                    f"{partition.uri} changes while it is read, {len(PAUSES) + 1} times in a row; the same command "
                     "starts again when it is complete"
                 ) from error
         except OSError as error:
             if not storage.is_service_fault(error):
                 raise
             if pause is None:
-                raise BuildError(describe_fault(container.uri, error)) from error
+                raise BuildError(describe_fault(partition.uri, error)) from error
         time.sleep(pause)
-        if not container.fingerprint:  # a partition of a folder
+        if not partition.fingerprint:  # a partition of a folder
             continue
         # If the file is missing or stat fails, reading it raises the error.
         with contextlib.suppress(OSError):
-            found = Container.of(storage.stat(container.uri), key_prefix=container.key_prefix)
-            container = dataclasses.replace(found, partition=container.partition)
+            found = Partition.of(storage.stat(partition.uri), key_prefix=partition.key_prefix)
+            partition = dataclasses.replace(found, part=partition.part, identifies=partition.identifies)
     raise AssertionError
 
 
-def _check_version(container: Container) -> None:
+def _check_version(partition: Partition) -> None:
     """Raises ChangedError if the file of a container has been replaced."""
-    if not container.version:
+    if not partition.version:
         return
     try:
-        storage.open_read(container.uri, version=container.version).close()
+        storage.open_read(partition.uri, version=partition.version).close()
     except OSError as error:
         # If the file is missing, reading it raises the error.
         if isinstance(error, storage.ChangedError) or storage.is_service_fault(error):
             raise
 
 
-def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
+def _index(partition: Partition, plan: IndexPlan) -> tuple[object, ...]:
     """Lists a container; returns the content of its checkpoint."""
-    stem = _stem(container)
+    stem = _stem(partition)
     tally = Tally()
-    # A container without a fingerprint, such as one read by a user's function, may have changed.
-    is_known = bool(container.fingerprint)
+    # A partition without a fingerprint, such as one read by a user's function, may have changed.
+    is_known = bool(partition.fingerprint)
     run_id = "" if plan.trusts_time and is_known else plan.run_id
     names_others = False
 
     def watched() -> Iterator[SampleRef | RefColumns]:
         nonlocal run_id, names_others
         try:
-            assert plan.read is not None
-            for ref in until_damage(plan.read(container, staging, tally), container, tally):
-                names_others = names_others or not (
-                    container.partition or _is_within(ref, container.uri, staging_folder)
-                )
+            for ref in until_damage(plan.read(partition, tally, staging), partition, tally):
+                names_others = names_others or not (partition.part or _is_within(ref, partition.uri, staging_folder))
                 # References that are read as columns are never rejected.
                 failure = ref.failure if isinstance(ref, SampleRef) else None
                 if failure is not None and FailureReason(failure[0]) in TRIED_AGAIN:
                     run_id = plan.run_id
                 yield ref
         except OSError as error:
-            if container.partition and not (storage.is_service_fault(error) or isinstance(error, storage.ChangedError)):
+            if partition.part and not (storage.is_service_fault(error) or isinstance(error, storage.ChangedError)):
                 raise UnreadableError(error.errno, error.strerror or str(error), error.filename) from error
             # Without a name, the error would seem to come from the chunk file. Errors of stores already have one.
             if error.errno is not None:
-                error.filename = error.filename or container.uri
+                error.filename = error.filename or partition.uri
             raise
 
     staging_folder = BuildFolder(plan.folder).staging
-    noted = storage.DependencyTracker(container.uri)
+    noted = storage.DependencyTracker(partition.uri)
     expanding = storage.expanding_into(plan.expanded)
     with (
         storage.noting_files(noted),
@@ -186,9 +183,9 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
     listing.read_with = noted.fingerprints if is_known and not names_others else None
     if listing.read_with is None:
         run_id = plan.run_id
-    # Every run reads a damaged container again.
+    # Every run reads a damaged partition again.
     run_id = plan.run_id if tally.damaged else run_id
-    return _checkpoint_values(listing, tally, staging.files, run_id, container.version)
+    return _checkpoint_values(listing, tally, staging.files, run_id, partition.version)
 
 
 def _checkpoint_values(
@@ -203,7 +200,7 @@ class BundleListing:
 
     Args:
       plan: as for containers.
-      read: as in `ReadPipeline`.
+      read: as in `PipelinePartition`.
     """
 
     def __init__(self, plan: IndexPlan, read: Callable[[Any, StagingFiles, Tally], SampleRef]) -> None:
@@ -245,7 +242,7 @@ class BundleListing:
         self._pending, self._bytes = [], 0
 
 
-def join_bundles(bundles: Iterable[bytes], *, container: Container, plan: IndexPlan) -> str:
+def join_bundles(bundles: Iterable[bytes], *, partition: Partition, plan: IndexPlan) -> str:
     """Writes the checkpoint of a container that a pipeline has listed in bundles; returns the checkpoint file."""
     listing, tally, staged = Listing(read_with=None), Tally(), list[str]()
     for listings, counts, files in map(msgpack.unpackb, bundles):
@@ -253,29 +250,29 @@ def join_bundles(bundles: Iterable[bytes], *, container: Container, plan: IndexP
             listing.merge(Listing.unpack(packed))
         tally.merge(Tally.unpack(counts))
         staged += files
-    checkpoint = _checkpoint_of(container, plan.folder)
+    checkpoint = _checkpoint_of(partition, plan.folder)
     storage.write_bytes(checkpoint, msgpack.packb(_checkpoint_values(listing, tally, staged, plan.run_id, "")))
     add_listed(plan.folder)
     return checkpoint
 
 
-def _is_within(found: SampleRef | RefColumns, container: str, staging_folder: str) -> bool:
+def _is_within(found: SampleRef | RefColumns, partition: str, staging_folder: str) -> bool:
     """Whether all images are in the container or in staging files."""
     each = [found.plain_images()] if isinstance(found, SampleRef) else found.each("images")
     # An image that is too large for a staging file has an empty uri.
-    inside = f"{container}#/", staging_folder
-    return all(uri in (container, "") or uri.startswith(inside) for images in each for _, uri, *_ in images.values())
+    inside = f"{partition}#/", staging_folder
+    return all(uri in (partition, "") or uri.startswith(inside) for images in each for _, uri, *_ in images.values())
 
 
-def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tuple[Listing, Tally]:
+def read_index_checkpoints(containers: Iterable[Partition], folder: str) -> tuple[Listing, Tally]:
     """Returns the merged listing of indexed containers, and their tally.
 
     Raises:
       UnreadableError: a worker could not read one of the containers.
     """
     listing, tally = Listing(), Tally()
-    for container in containers:
-        checkpoint = _checkpoint_of(container, folder)
+    for partition in containers:
+        checkpoint = _checkpoint_of(partition, folder)
         with naming_damage(checkpoint):
             values = msgpack.unpackb(storage.read_bytes(checkpoint), unicode_errors="surrogateescape")
         if isinstance(values, dict):
@@ -287,8 +284,8 @@ def read_index_checkpoints(containers: Iterable[Container], folder: str) -> tupl
     return listing, tally
 
 
-def _is_finished(checkpoint: str, container: Container, run_id: str) -> bool:
-    """Whether a container has a valid checkpoint: the container and the files read with it are unchanged.
+def _is_finished(checkpoint: str, partition: Partition, run_id: str) -> bool:
+    """Whether a partition has a valid checkpoint: the partition and the files read with it are unchanged.
 
     A power loss may have damaged the checkpoint, or a file that it names.
     """
@@ -297,7 +294,7 @@ def _is_finished(checkpoint: str, container: Container, run_id: str) -> bool:
     try:
         packed, *_, indexed_by, version, written = msgpack.unpackb(storage.read_bytes(checkpoint))
         read_with = Listing.unpack(packed).read_with or {}
-        _check_version(dataclasses.replace(container, version=version))
+        _check_version(dataclasses.replace(partition, version=version))
         return (
             indexed_by in ("", run_id)
             and all(storage.find_fingerprint(file) == was for file, was in read_with.items())
@@ -315,12 +312,12 @@ def _checksum(file: str) -> list[int]:
     return [storage.stat(file).size, 0 if storage.has_scheme(file) else storage.crc32c(file)]
 
 
-def _checkpoint_of(container: Container, folder: str) -> str:
-    return BuildFolder(folder).container(_stem(container))
+def _checkpoint_of(partition: Partition, folder: str) -> str:
+    return BuildFolder(folder).container(_stem(partition))
 
 
-def _stem(container: Container) -> str:
+def _stem(partition: Partition) -> str:
     # Partitions of the same table may belong to two inputs, which differ in their key prefixes.
-    values = (container.uri, container.key_prefix, container.partition)
-    name = msgpack.packb(values, unicode_errors="surrogateescape") if container.partition else container.uri.encode()
+    values = (partition.uri, partition.key_prefix, partition.part)
+    name = msgpack.packb(values, unicode_errors="surrogateescape") if partition.part else partition.uri.encode()
     return hashlib.blake2b(name, digest_size=8).hexdigest()

@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.listing.ordering import order_chunk
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
 from beam_tfrecords.transforms.refs.ref_columns import join_packed
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Maximum number of references, and of their bytes, that a worker holds to send those of one block together.
@@ -68,19 +68,19 @@ class ListSamples(beam.PTransform):
 
     Args:
       plan: plan for the workers, or a side input with it.
-      container: container that represents the pipeline.
-      read: as in `ReadPipeline`.
+      partition: partition that represents the pipeline.
+      read: as in `PipelinePartition`.
     """
 
     def __init__(
         self,
         plan: IndexPlan | AsSingleton,
-        container: Container,
+        partition: Partition,
         read: Callable[[Any, StagingFiles, Tally], SampleRef],
     ) -> None:
         super().__init__()
         self._plan = plan
-        self._container = container
+        self._partition = partition
         self._read = read
 
     def expand(self, samples: beam.PCollection[Any]) -> beam.PCollection[str]:
@@ -91,7 +91,7 @@ class ListSamples(beam.PTransform):
             | "All" >> beam.Flatten()
             | "Together" >> beam.GroupByKey()
             | "WriteCheckpoint"
-            >> beam.Map(storage.with_storage_options(_join), container=self._container, plan=self._plan)
+            >> beam.Map(storage.with_storage_options(_join), partition=self._partition, plan=self._plan)
         )
 
 
@@ -152,7 +152,7 @@ class AssignOrder(beam.PTransform):
         )
 
 
-def _containers(_: bytes, folder: str) -> Iterator[Container]:
+def _containers(_: bytes, folder: str) -> Iterator[Partition]:
     return read_containers(folder)
 
 
@@ -164,8 +164,8 @@ def _no_bundle(_: bytes) -> tuple[str, bytes]:
     return "", msgpack.packb(([], Tally().pack(), []))
 
 
-def _join(grouped: tuple[str, Iterable[bytes]], *, container: Container, plan: IndexPlan) -> str:
-    return join_bundles(grouped[1], container=container, plan=plan)
+def _join(grouped: tuple[str, Iterable[bytes]], *, partition: Partition, plan: IndexPlan) -> str:
+    return join_bundles(grouped[1], partition=partition, plan=plan)
 
 
 class _ListBundle(beam.DoFn):

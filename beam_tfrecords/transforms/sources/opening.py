@@ -17,7 +17,6 @@ from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.service_faults import describe_fault
 from beam_tfrecords.transforms.sources.class_files import FoundClasses, find_class_files
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import (
     Inputs,
     find_entries,
@@ -29,6 +28,7 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.registry import (
     ARCHIVES,
     DOCUMENTS,
@@ -175,8 +175,7 @@ def _recognise(entry: Registered, paths: Sequence[str], parts: Mapping[str, Any]
     special = [one for one in SOURCES if one.among == entry.name]
     if not special:
         return entry
-    container = Container.of(find_entries(paths[0])[0], key_prefix="")
-    parts = {**parts, "container": container}
+    parts = {**parts, "partition": Partition.of(find_entries(paths[0])[0], key_prefix="")}
     return next((one for one in special if _call(_module(one).recognises, parts)), entry)
 
 

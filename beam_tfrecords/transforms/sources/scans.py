@@ -23,9 +23,9 @@ from beam_tfrecords.extras import install_hint
 from beam_tfrecords.features.contents import Content, contents_in
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, one_image
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_labels import (
     compile_pattern,
     describe_path_columns,
@@ -34,7 +34,7 @@ from beam_tfrecords.transforms.sources.path_labels import (
     path_group,
     path_label,
 )
-from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, Source, partitions_of
 from beam_tfrecords.transforms.sources.source_spec import Window
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -89,7 +89,7 @@ def open_input(inputs: Inputs, label_pattern: str | None, window: Window, needs:
     return functools.partial(ScanSource, files, label_pattern, window, versions)
 
 
-class ScanSource(ContainerSource):
+class ScanSource(Source):
     """Lists the frames of DICOM files and the slices of NIfTI files.
 
     Args:
@@ -108,7 +108,7 @@ class ScanSource(ContainerSource):
         versions: dict[str, str],
         needs: Needs,
     ) -> None:
-        super().__init__(files)
+        super().__init__(partitions_of(files))
         pattern = compile_pattern(label_pattern, needs)
         columns, taken = find_path_columns(pattern, needs)
         has_label = pattern is not None and "label" in pattern.groupindex
@@ -121,7 +121,7 @@ class ScanSource(ContainerSource):
         self.notes += describe_path_columns(columns, taken)
         splits = {file.key_prefix: file.split for file in files if file.split}
         is_array = Content.ARRAY in needs.contents
-        self.read_container: ReadScan = ReadScan(pattern, taken, splits, window, versions, is_array)
+        self.read: ReadScan = ReadScan(pattern, taken, splits, window, versions, is_array)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,32 +135,32 @@ class ReadScan:
     versions: dict[str, str]
     are_arrays: bool
 
-    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
+    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields a reference to each image; a rejected one for a file that cannot be read to its end."""
-        key = container.key_prefix.rstrip("/") or storage.basename(container.uri)
-        library = _library_of(container.uri)
+        key = partition.key_prefix.rstrip("/") or storage.basename(partition.uri)
+        library = _library_of(partition.uri)
         made = f"{library} {self.versions[library]} {'array' if self.are_arrays else self.window.value}"
         try:
-            data = storage.read_bytes(container.uri, version=container.version)
+            data = storage.read_bytes(partition.uri, version=partition.version)
             read: Callable[..., Scan] = _read_dicom if library == "pydicom" else _read_nifti
             scan = read(data, key, None if self.are_arrays else self.window)
             group = path_group(key, self.pattern) or scan.patient or key
             for number, frame in enumerate(scan.frames):
                 own = key if scan.is_single else f"{key}/{number:03d}"
                 file = as_file(frame.tobytes(), shape=frame.shape, axes="HWC"[: frame.ndim], dtype=frame.dtype.str)
-                place = staging.add([file], size=len(file), name=f"{container.uri}#{number:03d}")
+                place = staging.add([file], size=len(file), name=f"{partition.uri}#{number:03d}")
                 yield SampleRef(
                     own,
                     one_image(place),
                     len(file),
-                    f"{container.fingerprint}@{number} {made}",
+                    f"{partition.fingerprint}@{number} {made}",
                     path_label(key, self.pattern) if self.pattern else None,
-                    self.splits.get(container.key_prefix),
+                    self.splits.get(partition.key_prefix),
                     path_columns(key, self.pattern, self.taken),
                     group=group,
                 )
         except SampleError as error:
-            yield container.rejected(error)
+            yield partition.rejected(error)
 
 
 def _library_of(path: str) -> str:

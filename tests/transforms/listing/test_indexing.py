@@ -28,13 +28,13 @@ from beam_tfrecords.transforms.publishing.changes import _collect_keys
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
-from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
+from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import Splits
 
-READ_TAR = ReadArchive("tar", ReadImages({}, None, Needs()))
+READ_TAR = ReadArchive("tar", ImageLister(None, Needs()))
 PLAN = ListPlan(Splits(), seed=0)
 
 
@@ -61,15 +61,15 @@ class Hooked:
 
     meanwhile: Callable[[], None]
 
-    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
-        for number, ref in enumerate(one_by_one(READ_TAR(container, staging, tally))):
+    def __call__(self, container: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
+        for number, ref in enumerate(one_by_one(READ_TAR(container, tally, staging))):
             if number == 2:
                 self.meanwhile()
             yield ref
 
 
-def container_of(path: Path) -> Container:
-    return Container.of(storage.stat(str(path)), key_prefix="")
+def container_of(path: Path) -> Partition:
+    return Partition.of(storage.stat(str(path)), key_prefix="")
 
 
 def index(path: Path, meanwhile: Callable[[], None]) -> Listing:

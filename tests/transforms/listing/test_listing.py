@@ -31,7 +31,7 @@ from beam_tfrecords.transforms.listing.listing import (
 )
 from beam_tfrecords.transforms.listing.stage import IndexContainers, ListSource
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
-from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.splits import Splits
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
@@ -141,7 +141,7 @@ def test_a_worker_without_the_output_names_its_machine_and_the_file(tmp_path):
 # Containers
 
 
-def read_numbers(container: Container, staging, skipped) -> Iterator[SampleRef]:
+def read_numbers(container: Partition, skipped, staging) -> Iterator[SampleRef]:
     """Lists one sample per line of a text file, and stages its bytes."""
     skipped.add(".txt", container.uri)
     for number in Path(container.uri).read_text().split():
@@ -149,12 +149,12 @@ def read_numbers(container: Container, staging, skipped) -> Iterator[SampleRef]:
         yield SampleRef(container.key_prefix + number, one_image(locator), len(number))
 
 
-def make_containers(folder: Path) -> list[Container]:
+def make_containers(folder: Path) -> list[Partition]:
     containers = []
     for number in range(3):
         path = folder / f"{number}.txt"
         path.write_text(" ".join(str(10 * number + one) for one in range(number * 2)))
-        containers.append(Container(str(path), path.stat().st_size, "", f"{number}.txt/"))
+        containers.append(Partition(str(path), path.stat().st_size, "", f"{number}.txt/"))
     return containers
 
 

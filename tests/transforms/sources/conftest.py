@@ -11,8 +11,8 @@ import pytest
 
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tally import Tally
 from tests.converting import repacked
@@ -79,10 +79,10 @@ def read_containers(tmp_path: Path) -> Callable[[Source], tuple[list[SampleRef],
         containers = source.containers()
         assert containers is not None
         for number, container in enumerate(containers):
-            reader = pickle.loads(pickle.dumps(source.read_container))
+            reader = pickle.loads(pickle.dumps(source.read))
             with StagingFiles(str(tmp_path / "staging"), f"{number:06d}") as staging:
-                container = Container.unpack(container.pack())
-                samples += one_by_one(until_damage(reader(container, staging, tally), container, tally))
+                container = Partition.unpack(container.pack())
+                samples += one_by_one(until_damage(reader(container, tally, staging), container, tally))
         assert [repacked(sample) for sample in samples] == samples
         return samples, tally
 

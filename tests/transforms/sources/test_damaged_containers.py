@@ -27,7 +27,7 @@ import zstandard
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, until_damage
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -209,10 +209,10 @@ def count_listed(source: Source, path: Path) -> tuple[int, Tally]:
     containers, tally = source.containers(), Tally()
     if containers is None:
         return sum(1 for _ in source.samples()), source.skipped
-    assert source.read_container is not None
-    (container,) = (Container.of(storage.stat(one.uri), key_prefix=one.key_prefix) for one in containers)
+    assert source.read is not None
+    (container,) = (Partition.of(storage.stat(one.uri), key_prefix=one.key_prefix) for one in containers)
     with StagingFiles(str(path.parent / "staging"), "a") as staging:
-        samples = until_damage(source.read_container(container, staging, tally), container, tally)
+        samples = until_damage(source.read(container, tally, staging), container, tally)
         return sum(1 for _ in one_by_one(samples)), tally
 
 
@@ -252,7 +252,7 @@ def test_no_damage_takes_a_sample_away_unnoticed(tmp_path, name):
             unnoticed.append(f"{what}, when it is read")
         with contextlib.suppress(RequestError):
             source = opened(path, form)
-            source.check_containers()
+            source.check(1)
             if not is_noticed(source, path):
                 unnoticed.append(what)
     assert not unnoticed, f"seed {SEED}"

@@ -8,9 +8,9 @@ import typing
 import pytest
 
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.registry import SOURCES, source_of_file
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.joined_table import Joins
@@ -23,7 +23,7 @@ PARTS = {
         "inputs": Inputs,
         "needs": Needs,
         "function": UserFunction | None,
-        "container": Container,
+        "partition": Partition,
         "joined": Joins,
     },
 }

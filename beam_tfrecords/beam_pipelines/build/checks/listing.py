@@ -71,7 +71,7 @@ def check_listing(
             code="class_without_samples",
         )
     if not listing.total:
-        inside = "" if source.containers() is None else _describe_archives(tally)
+        inside = "" if source.is_whole else _describe_archives(tally)
         found = f"{where}: no {source.description.unit} found{_describe_skipped(tally)}{inside}"
         suggestions = _other_inputs(spec, tally)
         if spec.source.source != "auto":

@@ -135,7 +135,7 @@ def _versions(reading: Reading) -> str:
 
 
 def _containers(reading: Reading) -> str:
-    are_files = reading.source.name in _FOLDERS and reading.source.containers() is None
+    are_files = reading.source.name in _FOLDERS and reading.source.is_whole
     return "the input has no archives and tables" if are_files else ""
 
 

@@ -57,7 +57,7 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
         # The rows of a table have ids as keys then, and images in files.
         paths_are_images=spec.source.table.key_column is not None
         and source.description.unit == "row"
-        and source.containers() is None,
+        and source.is_whole,
         paths=published_paths(spec),
     )
 
@@ -140,7 +140,7 @@ def _may_share_images(spec: BuildSpec, source: Source) -> bool:
     """Whether rows of one image may be in several splits, and the request does not say what happens to these."""
     if spec.source.table.group_rows:
         return True
-    is_file = source.description.unit == "row" and source.containers() is None and source.name != FUNCTIONS
+    is_file = source.description.unit == "row" and source.is_whole and source.name != FUNCTIONS
     return is_file and spec.source.table.key_column is None and spec.duplicates is Duplicates.KEEP
 
 

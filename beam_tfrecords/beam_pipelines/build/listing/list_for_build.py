@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.identity import identify_request, listing_folder
 from beam_tfrecords.beam_pipelines.build.listing.list_input import (
+    CutError,
     ListedInput,
-    ManySamplesError,
     collect_listing,
-    identify_containers,
+    identify_partitions,
     list_here,
     plan_index,
-    refuse_unreadable,
 )
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import check_source
 from beam_tfrecords.beam_pipelines.build.output.lock import LockedOutput, open_listing, refuse_other
 from beam_tfrecords.beam_pipelines.build.output.previous import Previous, would_repeat
 from beam_tfrecords.beam_pipelines.build.user_functions import pickled_by_value
@@ -30,7 +30,7 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.listing.indexing import IndexPlan, write_containers
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.published_settings import published_paths
-from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def list_for_build(
     spec: BuildSpec, source: Source, execution: Execution, output: LockedOutput, previous: Previous
 ) -> Iterator[ListedInput | IndexPlan | None]:
-    """Lists an input, with workers if it has containers or many samples.
+    """Lists an input, with workers if its partitions identify it or it has many samples.
 
     Workers write to a folder of the output that all of them can access. The context deletes local chunk files, the
     listing of a refused request, and a listing that no other run can resume.
@@ -56,7 +56,7 @@ def list_for_build(
       previous: the previous datasets.
 
     Yields:
-      The listing; None if a build of these containers would repeat the newest version. If the runner lets no process
+      The listing; None if a build of these partitions would repeat the newest version. If the runner lets no process
       wait for another job, the plan with which the job of the build lists the partitions in the plan's folder.
 
     Raises:
@@ -65,22 +65,22 @@ def list_for_build(
       BuildError: a service fault.
     """
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as here, contextlib.ExitStack() as stack:
-        containers = source.containers()
-        if containers is not None:
-            identity = identify_containers(containers, source.read_with, published_paths(spec))
+        if not source.is_whole:
+            partitions = source.partitions
+            identity = identify_partitions(partitions, source.read_with, published_paths(spec))
             # Request and identity determine the folder's name, so a build resumes it.
             folder = listing_folder(spec, identity)
             if _would_repeat(spec, identity, folder, output, previous):
                 yield None
                 return
-            source.check_containers()
-            partitions = containers
+            check_source(spec, source)
             open_listing(folder, output)
             # A job of an earlier launcher may read the folder.
             if output.job is None:
                 stack.push(functools.partial(_delete_if_refused, folder))
         else:
-            found = _list_or_divide(spec, source, here, quiet=execution.quiet)
+            check_source(spec, source)
+            found = _list_or_cut(spec, source, here, quiet=execution.quiet)
             if isinstance(found, ListedInput):
                 yield found
                 return
@@ -100,7 +100,7 @@ def list_for_build(
 
 
 def _would_repeat(spec: BuildSpec, identity: str, folder: str, output: LockedOutput, previous: Previous) -> bool:
-    """Whether a build of these containers would repeat the newest version.
+    """Whether a build of these partitions would repeat the newest version.
 
     Raises:
       OutputLockedError: a job of another build may write to the output.
@@ -124,23 +124,19 @@ def _are_same(read_with: Mapping[str, str] | None, paths: PublishedPaths) -> boo
     )
 
 
-def _list_or_divide(spec: BuildSpec, source: Source, folder: str, *, quiet: bool) -> ListedInput | Sequence[Container]:
-    """Lists a source without containers here, or returns its partitions if workers are faster for its size."""
+def _list_or_cut(spec: BuildSpec, source: Source, folder: str, *, quiet: bool) -> ListedInput | Sequence[Partition]:
+    """Lists a whole here, or returns its partitions if workers are faster for its size."""
     from beam_tfrecords.beam_pipelines.messages.progress import ListingLine
 
-    def line() -> AbstractContextManager[Any]:
-        return contextlib.nullcontext() if quiet else ListingLine(spec.source.input)
-
-    # Everything that the listing has started ends with the block.
-    with contextlib.suppress(ManySamplesError), line():
-        return list_here(spec, source, folder, most=source.most_listed_here)
-    if partitions := refuse_unreadable(source.partitions, spec, source):
-        return partitions
-    with line():
-        return list_here(spec, source, folder)
+    try:
+        # Everything that the listing has started ends with the block.
+        with contextlib.nullcontext() if quiet else ListingLine(spec.source.input):
+            return list_here(spec, source, folder, may_cut=True)
+    except CutError as cut:
+        return cut.partitions
 
 
-def list_by_workers(partitions: Sequence[Container], source: Source, plan: IndexPlan, execution: Execution) -> None:
+def list_by_workers(partitions: Sequence[Partition], source: Source, plan: IndexPlan, execution: Execution) -> None:
     """Runs a pipeline that lists partitions; each writes its listing to a file in the plan's folder.
 
     Raises:
@@ -150,7 +146,7 @@ def list_by_workers(partitions: Sequence[Container], source: Source, plan: Index
     from beam_tfrecords.transforms.workspace.counts import clear_stage_counts
 
     clear_stage_counts(plan.folder)
-    what = "pieces of the input" if any(container.partition for container in partitions) else "containers"
+    what = "pieces of the input" if any(partition.part for partition in partitions) else "containers"
     progress = ListProgress(plan.folder, total=len(partitions), what=what)
     stages = functools.partial(add_listing, source=source, plan=plan, processes=execution.runner.processes)
     with contextlib.nullcontext() if execution.quiet else progress, sending_pipeline(source):
@@ -185,8 +181,7 @@ def add_listing(root: beam.Pipeline, *, source: Source, plan: IndexPlan, process
             f"{shown}: without `parts`, a function of one parameter is given a pipeline, and this one returned "
             f"{type(samples).__name__}; expected a collection of samples, or the parts in `parts`"
         )
-    (container,) = source.containers() or ()
-    return samples | "ListSamples" >> ListSamples(plan, container, pipeline.read)
+    return samples | "ListSamples" >> ListSamples(plan, pipeline.without_code(), pipeline.read)
 
 
 def _delete_if_refused(folder: str, kind: type[BaseException] | None, *_: Any) -> None:

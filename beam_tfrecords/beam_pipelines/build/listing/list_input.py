@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import gc
 import hashlib
-import math
+import itertools
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.listing.finish_listing import finish_listing, plan_listing
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import check_source
 from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.opened import MOST_NOTED
@@ -27,7 +28,7 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
@@ -67,34 +68,35 @@ def list_input(spec: BuildSpec, source: Source, folder: str, *, max_file_size: i
       RequestError: the input cannot be read, or does not fit the request.
       BuildError: a service fault.
     """
-    containers = source.containers()
-    if containers is None:
+    check_source(spec, source)
+    if source.is_whole:
         return list_here(spec, source, BuildFolder(folder).listing)
-    source.check_containers()
     plan = plan_index(spec, source, folder, max_file_size=max_file_size)
-    for container in containers:
-        index_container(container, plan=plan)
-    return collect_listing(spec, source, folder, containers)
+    for partition in source.partitions:
+        index_container(partition, plan=plan)
+    return collect_listing(spec, source, folder, source.partitions)
 
 
-def list_here(spec: BuildSpec, source: Source, folder: str, *, most: float = math.inf) -> ListedInput:
-    """Lists a source without containers in this process.
+def list_here(spec: BuildSpec, source: Source, folder: str, *, may_cut: bool = False) -> ListedInput:
+    """Lists a whole in this process.
 
     Args:
       spec: the request, with its layout.
       source: the opened source.
       folder: folder for chunk files.
-      most: largest number of samples.
+      may_cut: whether workers may list it instead.
 
     Raises:
       RequestError, BuildError: as `list_input`.
-      ManySamplesError: there are more samples.
+      CutError: workers are faster.
     """
 
     def attempt() -> tuple[Listing, Tally]:
         tally = Tally()
-        samples = _up_to(most, source.samples(tally))
-        return write_listing(samples, folder, plan=plan_listing(spec, source), tally=tally), tally
+        with StagingFiles(folder, "whole") as staging:
+            samples = source.read(WHOLE, tally, staging)
+            refs = _until_cut(source, samples) if may_cut else samples
+            return write_listing(refs, folder, plan=plan_listing(spec, source), tally=tally), tally
 
     # Listing creates no reference cycles, and searching all modules for them would take a fifth of its time.
     gc.freeze()
@@ -106,25 +108,38 @@ def list_here(spec: BuildSpec, source: Source, folder: str, *, most: float = mat
     return ListedInput(listing.fingerprint, listing, tally)
 
 
-class ManySamplesError(Exception):
-    """There are more samples than this process lists itself."""
+class CutError(Exception):
+    """Workers list an input faster than this process.
+
+    Attributes:
+      partitions: partitions of the input.
+    """
+
+    def __init__(self, partitions: Sequence[Partition]) -> None:
+        super().__init__()
+        self.partitions = partitions
 
 
-def _up_to(most: float, samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef | RefColumns]:
-    if not most:
-        raise ManySamplesError
+def _until_cut(source: Source, samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef | RefColumns]:
+    """Yields the samples of a whole, until its source cuts it.
+
+    Raises:
+      CutError: the source cuts it.
+    """
     count = 0
-    for sample in samples:
-        count += len(sample) if isinstance(sample, RefColumns) else 1
-        if count > most:
-            raise ManySamplesError
-        yield sample
+    for sample in itertools.chain([None], samples):
+        if sample is not None:
+            count += len(sample) if isinstance(sample, RefColumns) else 1
+        if partitions := source.cut(count):
+            raise CutError(partitions)
+        if sample is not None:
+            yield sample
 
 
 def plan_index(
     spec: BuildSpec, source: Source, folder: str, *, max_file_size: int, trusts_time: bool = False
 ) -> IndexPlan:
-    """Plans how to list partitions of an input: containers, or parts of a large table or folder.
+    """Plans how workers list partitions.
 
     Args:
       spec: the request, with its layout.
@@ -135,7 +150,7 @@ def plan_index(
     """
     return IndexPlan(
         folder,
-        source.read_container,
+        source.read,
         plan_listing(spec, source),
         max_file_size,
         run_id=uuid.uuid4().hex,
@@ -144,14 +159,14 @@ def plan_index(
     )
 
 
-def collect_listing(spec: BuildSpec, source: Source, folder: str, partitions: Iterable[Container]) -> ListedInput:
+def collect_listing(spec: BuildSpec, source: Source, folder: str, partitions: Iterable[Partition]) -> ListedInput:
     """Collects the listing of an input from the checkpoints of its partitions, whoever wrote them.
 
     Args:
       spec: the request, with its layout.
       source: the opened source.
       folder: folder of the listing.
-      partitions: the partitions: the containers of a source that has them.
+      partitions: the partitions.
 
     Raises:
       RequestError: a partition cannot be read, or the input does not fit the request.
@@ -161,12 +176,12 @@ def collect_listing(spec: BuildSpec, source: Source, folder: str, partitions: It
         listing, tally = read_index_checkpoints(partitions, folder)
     except UnreadableError as error:
         raise _unreadable_input(OSError(*error.args), spec, source) from error
-    read_with, containers = _find_read_with(listing, source), source.containers()
+    read_with = _find_read_with(listing, source)
     listing = finish_listing(listing, spec, source, tally, BuildFolder(folder).listing)
-    if containers is None:
+    if source.is_whole:
         return ListedInput(listing.fingerprint, listing, tally, folder)
     paths = published_paths(spec)
-    identity = identify_containers(containers, source.read_with, paths)
+    identity = identify_partitions(source.partitions, source.read_with, paths)
     # If the files beside the containers are unknown, only the listing shows whether something has changed.
     fingerprint = identity if read_with is not None else f"{identity}-{listing.fingerprint}"
     published = None if read_with is None else publish_names(read_with, paths)
@@ -194,13 +209,13 @@ def _unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> Reques
     )
 
 
-def identify_containers(
-    containers: Sequence[Container], read_with: Mapping[str, str] | None, paths: PublishedPaths
+def identify_partitions(
+    partitions: Sequence[Partition], read_with: Mapping[str, str] | None, paths: PublishedPaths
 ) -> str:
-    """Returns a fingerprint of the containers, and of the files that were opened to find out how to read them."""
+    """Returns a fingerprint of the partitions, and of the files that were opened to find out how to read them."""
     # Without the version: on some mounts, another run sees another inode, but must still resume.
     packed = [
-        dataclasses.replace(container, uri=paths.publish(container.uri), version="").pack() for container in containers
+        dataclasses.replace(partition, uri=paths.publish(partition.uri), version="").pack() for partition in partitions
     ]
     # With too many files, changes cannot be detected.
     beside = uuid.uuid4().hex if read_with is None else repr(sorted(publish_names(read_with, paths).items()))

@@ -127,11 +127,19 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     refuse_idle_settings(given, Reading(spec, source))
     if spec.where is not None:
         _check_condition(spec, spec.where)
-    # Samples that are left out may be those without an image.
-    is_whole = spec.limit is None and not spec.source.selection.globs
-    source.check_images(spec.max_failures if is_whole else 1)
     spec = dataclasses.replace(spec, needs=needs_of(spec))
     return spec, source
+
+
+def check_source(spec: BuildSpec, source: Source) -> None:
+    """Checks a source before it is listed.
+
+    Raises:
+      RequestError: as `Source.check`.
+    """
+    # Samples that are left out may be those without an image.
+    takes_all = spec.limit is None and not spec.source.selection.globs
+    source.check(spec.max_failures if takes_all else 1)
 
 
 def _keep_records(spec: BuildSpec, opened: OpenedInput, source: Source) -> tuple[Layout, Source]:

@@ -15,13 +15,12 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
 from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import check_source, open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
 from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import serialize_examples
-from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
@@ -29,7 +28,6 @@ from beam_tfrecords.transforms.sources.inputs import name_inputs
 from beam_tfrecords.transforms.sources.meaning.coverage import Coverage, Trial, decide, describe_coverage, measure
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.tally import Tally
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.source import Source
@@ -179,11 +177,11 @@ def try_reading(spec: BuildSpec) -> Trial | None:
     """
     opened, source = open_spec_source(spec)
     contents = opened.layout.required if opened.layout else frozenset[Content]()
-    containers = source.containers()
-    if source.pipeline is not None or sum(one.size for one in containers or ()) > _MOST_BYTES:
+    if source.pipeline is not None or sum(one.size for one in source.partitions) > _MOST_BYTES:
         return Trial.of((), frozenset(), is_whole=False)
-    if containers is None:
-        refs = list(itertools.islice(one_by_one(source.samples(Tally())), _MOST_LISTED + 1))
+    if source.is_whole:
+        check_source(opened, source)
+        refs = list(itertools.islice(source.samples(), _MOST_LISTED + 1))
         if len(refs) > _MOST_LISTED:
             return Trial.of(refs, contents, is_whole=False) if _are_valid(refs, opened) else None
         opened, source = open_spec_source(spec)

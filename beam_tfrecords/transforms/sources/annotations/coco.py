@@ -44,6 +44,7 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -130,7 +131,7 @@ class CocoSource(Source):
             of_objects = {Content.OBJECTS, *OUTLINES, Content.KEYPOINTS}
             self._describe(provides=self.description.provides | of_objects)
 
-    def samples(self, tally: Tally) -> Iterator[SampleRef]:
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields the images in the order of the files.
 
         Raises:

@@ -31,6 +31,7 @@ from beam_tfrecords.transforms.sources.inputs import Inputs, key_prefixes, quote
 from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, OUTLINE, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import split_of_folder
@@ -71,7 +72,7 @@ class AnnotatedFolders(Source):
         self._inputs = inputs
         self._needs = needs
 
-    def samples(self, tally: Tally) -> Iterator[SampleRef]:
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields the images of all folders in turn.
 
         Raises:

@@ -50,6 +50,7 @@ from beam_tfrecords.transforms.sources.meaning.ledger import KEYPOINTS as POINTS
 from beam_tfrecords.transforms.sources.meaning.ledger import OUTLINE
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -122,7 +123,7 @@ class YoloSource(Source):
         self._numbers: set[int] = set()
         self._label_files = LabelFiles((data.root, *places.roots))
 
-    def samples(self, tally: Tally) -> Iterator[SampleRef]:
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields the images in split order; an image that several splits name belongs to the first.
 
         Raises:

@@ -17,20 +17,20 @@ from beam_tfrecords.storage.zip_archive import open_zip
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.folders.image_folder import ReadImages
+from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.inferred import InferredSource
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern
 from beam_tfrecords.transforms.sources.registry import find_source
-from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, partitions_of
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -48,13 +48,13 @@ class ReadArchive:
     """
 
     source: str
-    images: ReadImages
+    images: ImageLister
 
-    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef | RefColumns]:
+    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
         """Yields a reference to each image.
 
         Args:
-          container: the archive.
+          partition: the archive.
           staging: receives the plain bytes of a compressed archive.
           tally: counts the members that are not images.
 
@@ -62,7 +62,7 @@ class ReadArchive:
           ChangedError: the archive is no longer the listed version.
           SampleError: the archive cannot be read to its end.
         """
-        folder = f"{container.uri}#"
+        folder = f"{partition.uri}#"
         last: Member
         damage: SampleError | None = None
 
@@ -71,16 +71,16 @@ class ReadArchive:
             try:
                 for last in archive.members():
                     if last.kind:
-                        tally.add_special(last.kind, container.key_prefix + member_path(last.name))
+                        tally.add_special(last.kind, partition.key_prefix + member_path(last.name))
                     else:
-                        yield last.entry(container.uri, container.fingerprint)
+                        yield last.entry(partition.uri, partition.fingerprint)
             except SampleError as error:
                 damage = error
 
-        with self.open(container, staging) as archive:
+        with self.open(partition, staging) as archive:
             yield from self.images.list_images(
                 list_files(archive),
-                Root(folder, folder, container.key_prefix),
+                Root(folder, folder, partition.key_prefix),
                 tally,
                 is_image=lambda _: not last.can_peek or may_be_an_image(next(last.chunks(), b"")[:SNIFFED_BYTES]),
                 find_failure=lambda _: last.failure,
@@ -89,7 +89,7 @@ class ReadArchive:
             if damage is not None:
                 raise damage
 
-    def open(self, container: Container, staging: StagingFiles | None = None) -> AbstractContextManager[Archive]:
+    def open(self, partition: Partition, staging: StagingFiles | None = None) -> AbstractContextManager[Archive]:
         """Opens an archive, and reads its first header or finds its directory.
 
         Raises:
@@ -98,12 +98,12 @@ class ReadArchive:
           OSError: a service fault.
         """
         if self.source == "zip":
-            return open_zip(container.uri, size=container.size, version=container.version)
+            return open_zip(partition.uri, size=partition.size, version=partition.version)
         copy = staging.start_copy if staging is not None else None
-        return open_tar(container.uri, size=container.size, version=container.version, copy=copy)
+        return open_tar(partition.uri, size=partition.size, version=partition.version, copy=copy)
 
 
-class ArchiveSource(InferredSource, ContainerSource):
+class ArchiveSource(InferredSource):
     """Archives of one format."""
 
     # GNU tar, unzip and Python behave like this; `tar -r` appends newer versions at the end.
@@ -112,31 +112,31 @@ class ArchiveSource(InferredSource, ContainerSource):
     def __init__(
         self, files: Sequence[InputFile], inputs: Inputs, spec: SourceSpec, read: ReadArchive, needs: Needs
     ) -> None:
-        super().__init__(files)
+        super().__init__(partitions_of(files))
         self._splits = {file.key_prefix: file.split for file in files if file.split}
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
-        self.read_container: ReadArchive = read
+        self.read: ReadArchive = read
         self._take_request(inputs, spec, needs, [file.key_prefix for file in files])
 
-    def check_containers(self) -> None:
-        """Checks that a single archive is valid; skips the check for several archives, because it would take long."""
-        if len(self._containers) > 1:
+    def check(self, most_missing: float) -> None:
+        """See `Source.check`; skips the check for several archives, because it would take long."""
+        if len(self.partitions) > 1:
             return
         try:
             # Ignores service faults, because the listing retries.
-            with contextlib.suppress(OSError), self.read_container.open(self._containers[0]):
+            with contextlib.suppress(OSError), self.read.open(self.partitions[0]):
                 pass
         except SampleError as error:
-            where = quote_input(self._containers[0].uri)
+            where = quote_input(self.partitions[0].uri)
             raise RequestError(f"{where} is not a {self.name} archive: {error.detail}", code="invalid_file") from error
 
     def infer(self, folders: FolderSummary, tally: Tally) -> FolderMeaning | None:
         """See `Source.infer`; interprets the folders of all archives together."""
-        prefix = self._containers[0].key_prefix
-        roots = [f"{container.uri}#" for container in self._containers]
-        prefixes = dict.fromkeys(container.key_prefix for container in self._containers)
+        prefix = self.partitions[0].key_prefix
+        roots = [f"{partition.uri}#" for partition in self.partitions]
+        prefixes = dict.fromkeys(partition.key_prefix for partition in self.partitions)
         tree = folders.joined(prefixes)
-        names = [storage.basename(container.uri) for container in self._containers]
+        names = [storage.basename(partition.uri) for partition in self.partitions]
         where = quote_input(",".join(self._inputs.paths))
         if prefix and tree.images("") == tree.total() and self._names_are_classes(names):
             tally.notes.append(f"{where}: the archives have no folders; the name of each is the class")
@@ -183,7 +183,7 @@ def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
     files = find_files(inputs, by_name=needs.splits.are_auto)
 
     def make(needs: Needs) -> ArchiveSource:
-        return ArchiveSource(files, inputs, spec, ReadArchive(spec.source, ReadImages({}, pattern, needs)), needs)
+        return ArchiveSource(files, inputs, spec, ReadArchive(spec.source, ImageLister(pattern, needs)), needs)
 
     return make
 

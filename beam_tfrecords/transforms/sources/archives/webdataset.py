@@ -24,13 +24,13 @@ from beam_tfrecords.transforms.sources.archives.webdataset_samples import (
     is_value,
     list_members,
 )
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
@@ -75,18 +75,18 @@ class WebDatasetSource(RowSource):
         cells = self._take_columns(start, settings, needs, label, has_mask=mask is not None)
         others = [suffix for suffix in sorted(start.images) if suffix not in (image, mask) and (image or "." in suffix)]
         self._describe(other_images=others)
-        self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
+        self.read: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
 
 
-def recognises(container: Container, needs: Needs) -> bool:
+def recognises(partition: Partition, needs: Needs) -> bool:
     """Whether a tar archive is a WebDataset.
 
     Members with the same name may also be a photo and a program's sidecar file. So a WebDataset must have a class
     number, or a text or JSON object outside folders, or a mask if the request needs masks.
     """
     try:
-        with open_tar(container.uri, size=container.size, version=container.version) as archive:
-            found = [(key, suffix) for key, suffix, _ in itertools.islice(list_members(archive, container), _MEMBERS)]
+        with open_tar(partition.uri, size=partition.size, version=partition.version) as archive:
+            found = [(key, suffix) for key, suffix, _ in itertools.islice(list_members(archive, partition), _MEMBERS)]
     except SampleError:
         return False
     kinds = Counter(key for key, suffix in found if is_image(suffix))
@@ -106,20 +106,20 @@ def open_input(inputs: Inputs, table: TableSettings, needs: Needs) -> MakeSource
     """
     files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
     try:
-        start = _read_start(Container.of(files[0].entry, key_prefix=""))
+        start = _read_start(Partition.of(files[0].entry, key_prefix=""))
     except SampleError as error:
         where = quote_input(files[0].entry.path)
         raise RequestError(f"{where} is not a tar archive: {error.detail}", code="invalid_file") from error
     return functools.partial(WebDatasetSource, files, start, inputs, table)
 
 
-def _read_start(container: Container) -> _Start:
+def _read_start(partition: Partition) -> _Start:
     rows: dict[str, dict[str, Any]] = {}
     images: Counter[str] = Counter()
     pickles: set[str] = set()
-    with open_tar(container.uri, size=container.size) as archive, contextlib.suppress(SampleError):
+    with open_tar(partition.uri, size=partition.size) as archive, contextlib.suppress(SampleError):
         # Ignores damage after the first header, because the listing rejects the damaged sample.
-        for key, suffix, member in list_members(archive, container):
+        for key, suffix, member in list_members(archive, partition):
             if key not in rows and len(rows) == _SAMPLES:
                 break
             row = rows.setdefault(key, {})
@@ -133,7 +133,7 @@ def _read_start(container: Container) -> _Start:
             if is_value(suffix):
                 row.setdefault(suffix, None)
     columns = tuple(dict.fromkeys(name for row in rows.values() for name in row))
-    return _Start(container.uri, columns, list(rows.values()), images=+images, pickles=frozenset(pickles))
+    return _Start(partition.uri, columns, list(rows.values()), images=+images, pickles=frozenset(pickles))
 
 
 def _choose_images(start: _Start, settings: TableSettings, needs: Needs) -> tuple[str, str | None]:

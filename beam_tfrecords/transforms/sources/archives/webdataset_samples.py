@@ -14,9 +14,9 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.storage.members import Member, member_path
 from beam_tfrecords.storage.tar_archive import TarReader, open_tar
 from beam_tfrecords.transforms.refs.sample_refs import File, Locator, Range, SampleRef, one_image
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS, skipped_kind
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader
@@ -69,11 +69,11 @@ class ReadWebDataset:
     splits: Mapping[str, str]
     mask: str | None = None
 
-    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
+    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields one reference per sample.
 
         Args:
-          container: the archive.
+          partition: the archive.
           staging: receives the plain bytes of a compressed archive.
           tally: counts the members that do not belong to samples.
 
@@ -82,21 +82,21 @@ class ReadWebDataset:
           SampleError: the archive cannot be read to its end.
         """
         sample = _Sample("", edge="first")
-        uri, size, version = container.uri, container.size, container.version
+        uri, size, version = partition.uri, partition.size, partition.version
         with open_tar(uri, size=size, version=version, copy=staging.start_copy) as archive:
-            for key, suffix, member in list_members(archive, container, tally):
+            for key, suffix, member in list_members(archive, partition, tally):
                 if key != sample.key:
                     if sample.suffixes:
-                        yield self._read(sample, container)
+                        yield self._read(sample, partition)
                     sample = _Sample(key, edge="" if sample.suffixes else "first")
-                failure = self._add(sample, suffix, member, container, tally)
+                failure = self._add(sample, suffix, member, partition, tally)
                 sample.failure = sample.failure or failure
         if sample.suffixes:
             sample.edge = sample.edge or "last"
-            yield self._read(sample, container)
+            yield self._read(sample, partition)
 
     def _add(
-        self, sample: _Sample, suffix: str, member: Member, container: Container, tally: Tally
+        self, sample: _Sample, suffix: str, member: Member, partition: Partition, tally: Tally
     ) -> SampleError | None:
         """Adds a member to its sample; returns an error that rejects the sample if the member is invalid.
 
@@ -107,14 +107,14 @@ class ReadWebDataset:
             return invalid_row(f"it has two members with the suffix .{suffix}")
         sample.suffixes.add(suffix)
         if suffix == self.mask:
-            sample.mask = _locate(member, container)
+            sample.mask = _locate(member, partition)
         elif is_image(suffix):
             if suffix != self.image and (self.image or "." in suffix):
                 return None
             if sample.image is not None:
                 return invalid_row("it has two images; name the suffix of one with `image_column`")
-            sample.image = _locate(member, container)
-            sample.size, sample.fingerprint = member.size, f"{container.fingerprint}@{member.offset}"
+            sample.image = _locate(member, partition)
+            sample.size, sample.fingerprint = member.size, f"{partition.fingerprint}@{member.offset}"
         elif suffix in self.cells.needed or (is_object(suffix) and self._needs_objects):
             if member.size > MOST_ROW_SIZE:
                 detail = f"its member .{suffix} has {member.size:,} bytes; expected {MOST_ROW_SIZE:,} at most"
@@ -125,18 +125,18 @@ class ReadWebDataset:
             except SampleError as error:
                 return error
         elif not (is_value(suffix) or is_object(suffix)):
-            tally.add(f".{suffix.rpartition('.')[2]}", container.key_prefix + member_path(member.name))
+            tally.add(f".{suffix.rpartition('.')[2]}", partition.key_prefix + member_path(member.name))
         return None
 
     @property
     def _needs_objects(self) -> bool:
         return not all(map(is_value, self.cells.needed))
 
-    def _read(self, sample: _Sample, container: Container) -> SampleRef:
+    def _read(self, sample: _Sample, partition: Partition) -> SampleRef:
         sample.images = dict(one_image(sample.image, sample.mask))
         row = {name: sample.row.get(name) for name in self.cells.needed}
-        split = self.splits.get(container.uri)
-        return self.cells.sample(self._problem(sample) or row, sample, prefix=container.key_prefix, split=split)
+        split = self.splits.get(partition.uri)
+        return self.cells.sample(self._problem(sample) or row, sample, prefix=partition.key_prefix, split=split)
 
     def _problem(self, sample: _Sample) -> SampleError | None:
         """Returns why a sample is invalid or incomplete; None if it is valid."""
@@ -155,7 +155,7 @@ class ReadWebDataset:
         return None
 
 
-def _locate(member: Member, container: Container) -> Locator:
+def _locate(member: Member, partition: Partition) -> Locator:
     """Returns the locator of a member's bytes.
 
     Raises:
@@ -163,12 +163,12 @@ def _locate(member: Member, container: Container) -> Locator:
     """
     place, path = member.locate(), member_path(member.name)
     if not place.is_plain:
-        return File(f"{container.uri}#/{path}", place.pack())
-    return Range(place.file, place.offset, place.length, f"{container.uri}#{path}", place.version)
+        return File(f"{partition.uri}#/{path}", place.pack())
+    return Range(place.file, place.offset, place.length, f"{partition.uri}#{path}", place.version)
 
 
 def list_members(
-    archive: TarReader, container: Container, tally: Tally | None = None
+    archive: TarReader, partition: Partition, tally: Tally | None = None
 ) -> Iterator[tuple[str, str, Member]]:
     """Yields the members of samples as (key, suffix, member)."""
     for member in archive.members():
@@ -178,7 +178,7 @@ def list_members(
         if kind is None and name is not None:
             yield *name, member
         elif tally is not None:
-            tally.add(kind or "no suffix", container.key_prefix + path)
+            tally.add(kind or "no suffix", partition.key_prefix + path)
 
 
 def split_name(path: str) -> tuple[str, str] | None:

@@ -12,8 +12,8 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.class_list import ClassList
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.class_files import FoundClasses, read_class_file
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import Inputs, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
@@ -57,15 +57,15 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     )
 
 
-def _find_stacks(names: Mapping[str, Sequence[str]], container: Container) -> list[Stack]:
+def _find_stacks(names: Mapping[str, Sequence[str]], partition: Partition) -> list[Stack]:
     """Returns the images of a file. If the last image is truncated, the number of lost images is unknown.
 
     Args:
       names: column, in byte order -> its class names; empty if unknown.
-      container: the file.
+      partition: the file.
     """
     step = len(names) + _PIXELS
-    count = -(-container.size // step)
+    count = -(-partition.size // step)
     return [
         Stack(
             name="",
@@ -75,9 +75,9 @@ def _find_stacks(names: Mapping[str, Sequence[str]], container: Container) -> li
             dtype="|u1",
             step=step,
             column_types={column: "bytes" if classes else "int64" for column, classes in names.items()},
-            rows=lambda _: _rows(names, container, step, count),
+            rows=lambda _: _rows(names, partition, step, count),
             offset=0,
-            open=lambda: storage.open_read(container.uri, version=container.version),
+            open=lambda: storage.open_read(partition.uri, version=partition.version),
             head=len(names),
             is_counted=False,
         )
@@ -85,9 +85,9 @@ def _find_stacks(names: Mapping[str, Sequence[str]], container: Container) -> li
 
 
 def _rows(
-    names: Mapping[str, Sequence[str]], container: Container, step: int, count: int
+    names: Mapping[str, Sequence[str]], partition: Partition, step: int, count: int
 ) -> Iterator[Mapping[str, Any]]:
-    with reading_stack(), storage.open_read(container.uri, version=container.version) as file:
+    with reading_stack(), storage.open_read(partition.uri, version=partition.version) as file:
         for _ in range(count):
             record = read_exactly(file, step)
             yield {

@@ -16,9 +16,9 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
@@ -64,24 +64,24 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
     )
 
 
-def _find_stacks(label_files: Mapping[str, str], container: Container) -> list[Stack]:
+def _find_stacks(label_files: Mapping[str, str], partition: Partition) -> list[Stack]:
     """Returns the images of a file.
 
     Args:
       label_files: image file -> label file.
-      container: the image file.
+      partition: the image file.
 
     Raises:
       SampleError: a file cannot be read, or the numbers of images and labels differ.
     """
-    with _opened(container.uri, container.version) as (file, is_compressed):
+    with _opened(partition.uri, partition.version) as (file, is_compressed):
         dtype, shape = _read_header(file)
     axes = find_axes(shape[1:])
     if axes is None or dtype != "|u1":
         raise _corrupt(f"numbers of the type {dtype} and the shape {shape}; expected bytes, [N, H, W]")
-    if _TRANSPOSED.match(storage.basename(container.uri)) and axes == "HW":
+    if _TRANSPOSED.match(storage.basename(partition.uri)) and axes == "HW":
         axes = "WH"
-    labels = label_files.get(container.uri)
+    labels = label_files.get(partition.uri)
     if labels is not None:
         with _opened(labels) as (file, _):
             _, (count, *_) = _read_header(file)
@@ -99,8 +99,8 @@ def _find_stacks(label_files: Mapping[str, str], container: Container) -> list[S
             column_types={"label": "int64"} if labels else {},
             rows=lambda _: _rows(labels, shape[0]),
             offset=None if is_compressed else start,
-            open=lambda: _stream(container),
-            end=container.size,
+            open=lambda: _stream(partition),
+            end=partition.size,
         )
     ]
 
@@ -128,8 +128,8 @@ def _opened(uri: str, version: str = "") -> Iterator[tuple[IO[bytes], bool]]:
 
 
 @contextlib.contextmanager
-def _stream(container: Container) -> Iterator[IO[bytes]]:
-    with _opened(container.uri, container.version) as (file, _):
+def _stream(partition: Partition) -> Iterator[IO[bytes]]:
+    with _opened(partition.uri, partition.version) as (file, _):
         _read_header(file)
         yield file
 

@@ -23,8 +23,8 @@ from beam_tfrecords.storage.members import HEADER_BYTES, local_header_length
 from beam_tfrecords.storage.reading import parsing
 from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import Inputs, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
@@ -118,20 +118,20 @@ def _has_texts(array: _Array) -> bool:
     return len(array.shape) == 1 and array.dtype.kind in "USO"
 
 
-def _find_stacks(label_files: Mapping[str, str], image: str | None, container: Container) -> list[Stack]:
+def _find_stacks(label_files: Mapping[str, str], image: str | None, partition: Partition) -> list[Stack]:
     """Returns the images of a file, in the order of its arrays.
 
     Args:
       label_files: .npy file of images -> .npy file of their labels.
       image: name of the array with the images, with or without its split; None to detect it.
-      container: the file.
+      partition: the file.
 
     Raises:
       SampleError: the file cannot be read, or it is unclear which array contains the images.
     """
-    arrays = list(_arrays(container.uri, container.version))
-    if container.uri in label_files:
-        arrays += _arrays(label_files[container.uri])
+    arrays = list(_arrays(partition.uri, partition.version))
+    if partition.uri in label_files:
+        arrays += _arrays(label_files[partition.uri])
     images = [array for array in arrays if len(array.shape) > 2]
     if image is not None:
         images = [one for one in arrays if image in (one.column, one.member.removesuffix(".npy"))]
@@ -145,10 +145,10 @@ def _find_stacks(label_files: Mapping[str, str], image: str | None, container: C
         raise _refused(f"it has no array of images, [N, H, W] or [N, H, W, C]; {_describe(arrays)}{texts}")
     if len(set(splits)) < len(splits) or (None in splits and len(splits) > 1):
         raise _refused(f"several arrays may be the images; name one with `image_column`; {_describe(images)}")
-    return [_make_stack(container, array, arrays, label_files.get(container.uri)) for array in images]
+    return [_make_stack(partition, array, arrays, label_files.get(partition.uri)) for array in images]
 
 
-def _make_stack(container: Container, images: _Array, arrays: Sequence[_Array], label_file: str | None) -> Stack:
+def _make_stack(partition: Partition, images: _Array, arrays: Sequence[_Array], label_file: str | None) -> Stack:
     count, shape = images.shape[0], images.shape[1:]
     is_npz = bool(images.member)
     columns = {
@@ -181,7 +181,7 @@ def _make_stack(container: Container, images: _Array, arrays: Sequence[_Array], 
         column_types={name: _TYPES[array.dtype.kind] for name, array in columns.items()},
         rows=lambda names: _rows({name: columns[name] for name in names if name in columns}, count),
         offset=images.offset,
-        open=lambda: _stream(images, container.version),
+        open=lambda: _stream(images, partition.version),
         split=images.split if is_npz else None,
         end=None if images.offset is None else images.offset + images.length,
     )

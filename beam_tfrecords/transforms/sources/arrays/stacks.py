@@ -17,10 +17,10 @@ from beam_tfrecords.storage.members import check_expansion
 from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
@@ -76,7 +76,7 @@ class Stack:
 
 
 # The function is picklable.
-FindStacks: TypeAlias = Callable[[Container], Sequence[Stack]]
+FindStacks: TypeAlias = Callable[[Partition], Sequence[Stack]]
 
 
 class StackSource(RowSource):
@@ -128,7 +128,7 @@ class StackSource(RowSource):
         if by_arrays and any(stack.split for stack in stacks):
             shown = ", ".join(dict.fromkeys(str(stack.split) for stack in stacks))
             self.notes.append(f"splits from the names of the arrays: {shown}")
-        self.read_container: ReadStacks = ReadStacks(find, cells, splits, by_arrays)
+        self.read: ReadStacks = ReadStacks(find, cells, splits, by_arrays)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,11 +147,11 @@ class ReadStacks:
     splits: Mapping[str, str]
     by_arrays: bool
 
-    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
+    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields one reference per image; rejects missing images if the file states the number of images.
 
         Args:
-          container: the file.
+          partition: the file.
           staging: receives the images of a compressed file.
           tally: not used.
 
@@ -159,36 +159,36 @@ class ReadStacks:
           ChangedError: the file is no longer the listed version.
           SampleError: the file is damaged, and the number of missing images is unknown.
         """
-        for stack in self.find(container):
+        for stack in self.find(partition):
             if stack.offset is None:
-                check_expansion(stack.count * stack.step, container.size)
+                check_expansion(stack.count * stack.step, partition.size)
             done = 0
             try:
                 with contextlib.ExitStack() as opened:
                     stream = None if stack.offset is not None else opened.enter_context(stack.open())
                     rows = stack.rows(self.cells.needed)
                     for number in range(stack.count):
-                        place = _place(container, stack, number, stream, staging)
-                        yield self._read(container, stack, number, place, next(rows))
+                        place = _place(partition, stack, number, stream, staging)
+                        yield self._read(partition, stack, number, place, next(rows))
                         done += 1
                     _check_end(stack, stream)
             except SampleError as error:
                 if not stack.is_counted or done == stack.count:
                     raise
-                numbers, split = range(done, stack.count), self._split(container, stack)
-                yield from reject_missing(container, numbers, error, split=split, stem=stack.name)
+                numbers, split = range(done, stack.count), self._split(partition, stack)
+                yield from reject_missing(partition, numbers, error, split=split, stem=stack.name)
 
-    def _split(self, container: Container, stack: Stack) -> str | None:
-        return stack.split if self.by_arrays else self.splits.get(container.uri)
+    def _split(self, partition: Partition, stack: Stack) -> str | None:
+        return stack.split if self.by_arrays else self.splits.get(partition.uri)
 
     def _read(
-        self, container: Container, stack: Stack, number: int, place: PixelRange, row: Mapping[str, Any]
+        self, partition: Partition, stack: Stack, number: int, place: PixelRange, row: Mapping[str, Any]
     ) -> SampleRef:
         # Includes the shape, so that reading the file in another way changes the fingerprint.
-        fingerprint = f"{container.fingerprint}@{stack.name}{number}:{stack.axes}{list(stack.shape)}"
+        fingerprint = f"{partition.fingerprint}@{stack.name}{number}:{stack.axes}{list(stack.shape)}"
         located = Located(_key(stack, number), {IMAGE: place}, stack.size, fingerprint)
         values = {name: row.get(name) for name in self.cells.needed}
-        return self.cells.sample(values, located, prefix=container.key_prefix, split=self._split(container, stack))
+        return self.cells.sample(values, located, prefix=partition.key_prefix, split=self._split(partition, stack))
 
 
 def open_stacks(
@@ -206,7 +206,7 @@ def open_stacks(
     Raises:
       RequestError: the file cannot be read.
     """
-    first = Container.of(files[0].entry, key_prefix="")
+    first = Partition.of(files[0].entry, key_prefix="")
     try:
         stacks = find(first)
         types = stacks[0].column_types
@@ -253,9 +253,9 @@ def read_exactly(file: IO[bytes], size: int) -> bytes:
 
 
 def _place(
-    container: Container, stack: Stack, number: int, stream: IO[bytes] | None, staging: StagingFiles
+    partition: Partition, stack: Stack, number: int, stream: IO[bytes] | None, staging: StagingFiles
 ) -> PixelRange:
-    name = f"{container.uri}#{_key(stack, number)}"
+    name = f"{partition.uri}#{_key(stack, number)}"
     if stream is not None:
         pixels = read_exactly(stream, stack.step)[stack.head :]
         copied = staging.add([pixels], size=stack.size, name=name)
@@ -263,9 +263,9 @@ def _place(
     else:
         assert stack.offset is not None
         offset = stack.offset + number * stack.step
-        if offset + stack.step > container.size:
-            raise _cut(f"it has {container.size:,} bytes, which end in image {number:,} of {stack.count:,}")
-        where = container.uri, offset + stack.head, stack.size, name, container.version
+        if offset + stack.step > partition.size:
+            raise _cut(f"it has {partition.size:,} bytes, which end in image {number:,} of {stack.count:,}")
+        where = partition.uri, offset + stack.head, stack.size, name, partition.version
     return PixelRange(*where, shape=stack.shape, axes=stack.axes, dtype=stack.dtype)
 
 

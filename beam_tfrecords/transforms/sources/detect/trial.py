@@ -12,7 +12,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import parse_layout
-from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import change_settings, settings_of
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
@@ -20,7 +19,6 @@ from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.table import TableFile
-from beam_tfrecords.transforms.sources.tally import Tally
 
 # Number of samples to list for a suggestion.
 _MOST = 1000
@@ -60,9 +58,9 @@ def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0,
     refs: list[SampleRef] = []
     with suppress_refusals():
         source = open_input(spec, needs).read(needs)
-        if source.containers() is not None:
+        if not source.is_whole:
             return True
-        wanted = (ref for ref in one_by_one(source.samples(Tally())) if spec.selection.skips_path(ref.key) is None)
+        wanted = (ref for ref in source.samples() if spec.selection.skips_path(ref.key) is None)
         refs = list(itertools.islice(wanted, _MOST))
     if layout == "detection" and not any(ref.objects and ref.objects.labels for ref in refs):
         return False

@@ -53,6 +53,7 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_rule import key_of_path, shorten
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.tables.cells import read_text, read_value
@@ -206,7 +207,7 @@ class DocumentSource(Source):
             groups_rows=mapping.samples is not None and bool(mapping.objects) and are_objects,
         )
 
-    def samples(self, tally: Tally) -> Iterator[SampleRef]:
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields the samples of all documents in turn.
 
         Raises:

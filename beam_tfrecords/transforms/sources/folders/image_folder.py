@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
@@ -15,7 +15,6 @@ from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_im
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, Value, one_image, plain_files
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning, assume_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -34,6 +33,7 @@ from beam_tfrecords.transforms.sources.names import (
     skipped_kind,
 )
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_labels import (
     OUTSIDE_SPLITS,
     compile_pattern,
@@ -71,24 +71,29 @@ class ImageFolder(InferredSource):
         of_masks = {Content.OBJECTS, Content.OBJECT_MASKS} if has_objects else {Content.MASK}
         self._describe(provides=self.description.provides | (of_masks if self._has_masks else frozenset()))
         self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], inputs)
-        self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, self._pattern, needs)
-        # With masks, every worker would need the names of all masks in memory.
-        if not self._has_masks and all(storage.can_partition(root.listing) for root in roots):
-            self.most_listed_here = MOST_LISTED_HERE
 
-    def samples(self, tally: Tally) -> Iterator[SampleRef | RefColumns]:
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
         """Yields a reference to each image, in the listing order of the storage."""
+        lister = ImageLister(self._pattern, self._needs)
         for root in self._roots:
-            files = storage.list_files(root.listing, special=True, literal=root.is_folder)
-            masks = self._masks.get(root.key_prefix, ())
-            yield from self.read_container.list_images(files, root, tally, masks)
+            if partition == WHOLE:
+                files = storage.list_files(root.listing, special=True, literal=root.is_folder)
+                yield from lister.list_images(files, root, tally, self._masks.get(root.key_prefix, ()))
+            elif partition.key_prefix == root.key_prefix:
+                files = storage.list_partition(root.listing, partition.part, special=True, literal=root.is_folder)
+                yield from lister.list_images(files, root, tally)
 
-    def partitions(self) -> Sequence[Container]:
-        """See `Source.partitions`."""
+    def cut(self, listed: int) -> Sequence[Partition]:
+        """See `Source.cut`."""
+        # With masks, every worker would need the names of all masks in memory.
+        if listed <= MOST_LISTED_HERE or self._has_masks:
+            return ()
+        if not all(storage.can_partition(root.listing) for root in self._roots):
+            return ()
         return [
-            Container(root.listing, 0, "", root.key_prefix, partition=partition)
+            Partition(root.listing, 0, "", root.key_prefix, part=part, identifies=False)
             for root in self._roots
-            for partition in storage.partition_listing(root.listing, literal=root.is_folder)
+            for part in storage.partition_listing(root.listing, literal=root.is_folder)
         ]
 
     def infer(self, folders: FolderSummary, tally: Tally) -> FolderMeaning | None:
@@ -164,24 +169,16 @@ def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
 
 
 @dataclasses.dataclass(frozen=True)
-class ReadImages:
-    """Lists the images in a part of a folder or glob. Picklable.
+class ImageLister:
+    """Lists the images among the files of a folder, glob or archive. Picklable.
 
     Attributes:
-      roots: key prefix -> root.
       pattern: pattern that gives the labels; None for folders.
       needs: requested contents.
     """
 
-    roots: Mapping[str, Root]
     pattern: re.Pattern[str] | None
     needs: Needs
-
-    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef | RefColumns]:
-        """Yields a reference to each image."""
-        root = self.roots[container.key_prefix]
-        files = storage.list_partition(root.listing, container.partition, special=True, literal=root.is_folder)
-        return self.list_images(files, root, tally)
 
     def list_images(
         self,

@@ -18,6 +18,7 @@ from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import printable, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_labels import (
     compile_pattern,
     describe_path_columns,
@@ -82,7 +83,7 @@ class PairedImages(Source):
         )
         self.notes += describe_path_columns(columns, self._taken)
 
-    def samples(self, tally: Tally) -> Iterator[SampleRef]:
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields the samples in the order of the first folder.
 
         Raises:

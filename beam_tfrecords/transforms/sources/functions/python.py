@@ -20,14 +20,14 @@ from beam_tfrecords.features.fields import CAPTIONS
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.roles import are_vectors
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader, uses_of_samples
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.source import MakeSource, ReadPipeline, Source
+from beam_tfrecords.transforms.sources.partition import Partition, PipelinePartition, StagingFiles
+from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -125,8 +125,8 @@ class _SampleSource(Source):
     name = "python"
     description = Description(label_column="label", labels_may_be_indices=True)
 
-    def __init__(self, reader: SampleReader, needs: Needs) -> None:
-        super().__init__()
+    def __init__(self, reader: SampleReader, needs: Needs, partitions: Sequence[Partition]) -> None:
+        super().__init__(partitions)
         self.reader = dataclasses.replace(reader, columns=None if needs.takes_all else needs.columns)
         self._describe(uses=uses_of_samples(self.reader.columns, needs.images, reader.group_column))
 
@@ -153,9 +153,8 @@ class PythonSource(_SampleSource):
         first: Sequence[Sample],
         needs: Needs,
     ) -> None:
-        super().__init__(reader, needs)
-        self._identity = function.identity
-        self._calls = calls
+        parts = [Partition(reader.name, 0, "", "", part=(function.identity, *call)) for call in calls]
+        super().__init__(reader, needs, parts)
         columns = tuple(sorted({column for sample in first for column in sample.columns}))
         missing = sorted({*(needs.columns or ())} - {*columns, "label"})
         if first and missing and not needs.all_columns:
@@ -178,12 +177,7 @@ class PythonSource(_SampleSource):
         if first:
             self._describe(provides=_contents(first), unit="image" if names else "row")
         self._describe(columns=columns, has_several_labels=bool(lists))
-        self.read_container = functools.partial(_read_part, function, self.reader)
-
-    def containers(self) -> Sequence[Container]:
-        """See `Source.containers`."""
-        name, identity = self.reader.name, self._identity
-        return [Container(name, 0, "", "", partition=(identity, *call)) for call in self._calls]
+        self.read = functools.partial(_read_part, function, self.reader)
 
 
 class CollectionSource(_SampleSource):
@@ -196,8 +190,8 @@ class CollectionSource(_SampleSource):
     """
 
     def __init__(self, reader: SampleReader, identity: str, needs: Needs) -> None:
-        super().__init__(reader, needs)
-        self._identity = identity
+        # One partition stands for all samples that the pipeline lists.
+        super().__init__(reader, needs, [Partition(reader.name, 0, "", "", part=(identity,))])
         found = {
             Content.LABEL: True,
             Content.COLUMNS: True,
@@ -209,9 +203,9 @@ class CollectionSource(_SampleSource):
         images = dict.fromkeys(needs.images, False) or self.description.images
         self._describe(provides=contents_in(found), images=images)
 
-    def containers(self) -> Sequence[Container]:
-        """See `Source.containers`; returns one container, which the pipeline lists."""
-        return [Container(self.reader.name, 0, "", "", partition=(self._identity,))]
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
+        """Raises an error, because only the pipeline has the samples."""
+        raise NotImplementedError
 
 
 class PipelineSource(CollectionSource):
@@ -219,7 +213,18 @@ class PipelineSource(CollectionSource):
 
     def __init__(self, function: UserFunction, reader: SampleReader, needs: Needs) -> None:
         super().__init__(reader, function.identity, needs)
-        self.pipeline = ReadPipeline(function.load(), self.reader.read, function)
+        (one,) = self.partitions
+        made = PipelinePartition(
+            one.uri,
+            one.size,
+            one.fingerprint,
+            one.key_prefix,
+            part=one.part,
+            make=function.load(),
+            read=self.reader.read,
+            function=function,
+        )
+        self.partitions = [made]
 
 
 def _contents(first: Sequence[Sample]) -> frozenset[Content]:
@@ -239,21 +244,21 @@ def _contents(first: Sequence[Sample]) -> frozenset[Content]:
 
 
 def _read_part(
-    function: UserFunction, reader: SampleReader, container: Container, staging: StagingFiles, tally: Tally
+    function: UserFunction, reader: SampleReader, partition: Partition, tally: Tally, staging: StagingFiles
 ) -> Iterator[SampleRef]:
     """Yields one reference per sample of a part.
 
     Args:
       function: the user's function.
       reader: reads its samples.
-      container: the part.
+      partition: the part.
       staging: receives bytes and arrays.
       tally: counts the fields of the samples.
 
     Raises:
       BuildError: the function fails, so that its remaining samples are unknown.
     """
-    _, *call = container.partition
+    _, *call = partition.part
     samples = _guarded(function, lambda: _iterate(function.load()(*call)), call)
     while (sample := _guarded(function, lambda: next(samples, _END), call)) is not _END:
         yield reader.read(sample, staging, tally)

@@ -31,7 +31,7 @@ from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import pack_mask, pack_polygons
 from beam_tfrecords.transforms.refs.sample_refs import Range, RecordRange, SampleRef, Value, one_image
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.records.record_rows import corrupt, scan_file
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_cell, read_value
 from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
@@ -86,11 +86,11 @@ class ReadDataset:
     contents: frozenset[Content] = frozenset()
     joins: Sequence[JoinedTable] = ()
 
-    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
+    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields one reference per record; rejects damaged records and all missing records of a damaged shard.
 
         Args:
-          container: the shard.
+          partition: the shard.
           staging: receives the examples of a compressed shard.
           tally: not used.
 
@@ -98,25 +98,25 @@ class ReadDataset:
           ChangedError: the shard is no longer the listed version.
           SampleError: the shard has more records than its index, or the joined table is damaged.
         """
-        stored = self.shards[container.uri]
+        stored = self.shards[partition.uri]
         try:
             # Reads the whole index before using any of its rows.
             offsets = [one.as_py() for rows in read_index(stored.path, stored.shard, ["offset"]) for one in rows[0]]
         except BuildError as error:
             damage = SampleError(Stage.LIST, FailureReason.CORRUPT, str(error))
-            yield from reject_missing(container, range(stored.shard.records), damage, split=stored.split)
+            yield from reject_missing(partition, range(stored.shard.records), damage, split=stored.split)
             return
         rows = _read_rows(stored)
         joined = self._join(stored)
         row = next(rows, None)
         try:
-            for record, is_compressed in scan_file(container, offsets=offsets):
+            for record, is_compressed in scan_file(partition, offsets=offsets):
                 if isinstance(record, RecordError) and record.ends:
                     raise corrupt(record)
                 if row is None:
                     detail = f"it has more records than the {len(offsets):,} of its index"
                     raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
-                yield self._read(stored, container, record, row, joined, staging if is_compressed else None)
+                yield self._read(stored, partition, record, row, joined, staging if is_compressed else None)
                 row = next(rows, None)
             if row is not None:
                 raise SampleError(Stage.LIST, FailureReason.TRUNCATED, "the file ends before its last record")
@@ -124,12 +124,12 @@ class ReadDataset:
             if row is None:
                 raise
             for lost in itertools.chain([row], rows):
-                yield _rejected(stored, container, lost, error)
+                yield _rejected(stored, partition, lost, error)
 
     def _read(
         self,
         stored: StoredShard,
-        container: Container,
+        partition: Partition,
         record: Record | RecordError,
         row: Mapping[str, Any],
         joined: Sequence[Mapping[str, Mapping[str, Any] | SampleError]],
@@ -164,9 +164,9 @@ class ReadDataset:
             group = read_cell(("", values.get(f"column.{self.group}", []))) if self.group else None
             has_objects = Content.OBJECTS in self.layout.required
             has_image = Content.IMAGE in self.layout.required
-            image = self._locate(stored, container, record, row, staging) if has_image else None
+            image = self._locate(stored, partition, record, row, staging) if has_image else None
             return SampleRef(
-                container.key_prefix + row["key"],
+                partition.key_prefix + row["key"],
                 one_image(image),
                 len(record.data),
                 # Includes the CRC of the record, so it changes with any part of the record.
@@ -178,7 +178,7 @@ class ReadDataset:
                 objects=self._read_objects(values, row, stored.class_names) if has_objects else None,
             )
         except SampleError as error:
-            return _rejected(stored, container, row, error)
+            return _rejected(stored, partition, row, error)
 
     def _join(self, stored: StoredShard) -> Sequence[Mapping[str, Mapping[str, Any] | SampleError]]:
         """Returns key of a record -> its joined values, or the error of its row, for each table."""
@@ -189,7 +189,7 @@ class ReadDataset:
     def _locate(
         self,
         stored: StoredShard,
-        container: Container,
+        partition: Partition,
         record: Record,
         row: Mapping[str, Any],
         staging: StagingFiles | None,
@@ -204,7 +204,7 @@ class ReadDataset:
             place = staging.add([record.data], size=len(record.data), name=name)
             return RecordRange(place.uri, place.offset, place.length, name, "", index_columns, stored.raw_type)
         start, length = record.offset + HEADER_BYTES, len(record.data)
-        return RecordRange(container.uri, start, length, name, container.version, index_columns, stored.raw_type)
+        return RecordRange(partition.uri, start, length, name, partition.version, index_columns, stored.raw_type)
 
     def _read_objects(
         self, values: Mapping[str, list[Any]], row: Mapping[str, Any], class_names: Sequence[str]
@@ -250,10 +250,10 @@ def _read_rows(stored: StoredShard) -> Iterator[dict[str, Any]]:
             yield from batch.slice(start, _ROWS).to_pylist()
 
 
-def _rejected(stored: StoredShard, container: Container, row: Mapping[str, Any], error: SampleError) -> SampleRef:
-    images = one_image(Range(container.uri, 0, 0, row["uri"] or row["key"]))
-    failure = error.reason.value, f"{container.uri}: {error.detail}"
-    return SampleRef(container.key_prefix + row["key"], images, split=stored.split, failure=failure)
+def _rejected(stored: StoredShard, partition: Partition, row: Mapping[str, Any], error: SampleError) -> SampleRef:
+    images = one_image(Range(partition.uri, 0, 0, row["uri"] or row["key"]))
+    failure = error.reason.value, f"{partition.uri}: {error.detail}"
+    return SampleRef(partition.key_prefix + row["key"], images, split=stored.split, failure=failure)
 
 
 def _read_label(values: Mapping[str, list[Any]], class_names: Sequence[str]) -> Value:

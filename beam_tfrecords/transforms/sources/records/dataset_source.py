@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.dataset_rows import ReadDataset, StoredShard
-from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, Source, partitions_of
 from beam_tfrecords.transforms.sources.stored_records import StoredRecords
 from beam_tfrecords.transforms.sources.tables.joined_rows import fit_all
 from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable, Joins
@@ -42,7 +42,7 @@ _KNOWN = (
 )  # fmt: skip
 
 
-class DatasetSource(ContainerSource):
+class DatasetSource(Source):
     """Existing beam-tfrecords datasets.
 
     Args:
@@ -72,7 +72,7 @@ class DatasetSource(ContainerSource):
         settings: TableSettings,
         needs: Needs,
     ) -> None:
-        super().__init__(files)
+        super().__init__(partitions_of(files))
         self.notes += notes
         _refuse_settings(next(iter(datasets)), settings)
         group_column = settings.group_column
@@ -116,7 +116,7 @@ class DatasetSource(ContainerSource):
             )
             for path, (place, shard) in shards.items()
         }
-        self.read_container = ReadDataset(stored, layout, wanted, group_column, needs.contents, joins)
+        self.read = ReadDataset(stored, layout, wanted, group_column, needs.contents, joins)
 
 
 def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:

@@ -17,8 +17,8 @@ from beam_tfrecords.features.fields import COLUMN
 from beam_tfrecords.features.layouts import SAME, Feature, Layout
 from beam_tfrecords.features.parse import ParsedExample, parse_example
 from beam_tfrecords.tfrecord import Record
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.records.record_files import choose_evenly
 from beam_tfrecords.transforms.sources.records.record_rows import scan_file
 
@@ -139,10 +139,10 @@ def _first_examples(files: Sequence[InputFile]) -> Iterator[ParsedExample]:
     chosen = choose_evenly(files, _FILES)
     most_records, most_bytes = _RECORDS // len(chosen), _MOST_BYTES // len(chosen)
     for file in chosen:
-        container, size = Container.of(file.entry, key_prefix=""), 0
+        partition, size = Partition.of(file.entry, key_prefix=""), 0
         # The listing rejects damaged records.
         with contextlib.suppress(SampleError):
-            for record, _ in itertools.islice(scan_file(container), most_records):
+            for record, _ in itertools.islice(scan_file(partition), most_records):
                 if isinstance(record, Record):
                     size += len(record.data)
                     with contextlib.suppress(ValueError):

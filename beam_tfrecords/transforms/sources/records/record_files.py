@@ -12,9 +12,9 @@ from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import HEADER_BYTES, RecordError
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import find_entries, folder_of_input, names_several
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS, printable
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.records.compressed import is_header, open_records
 from beam_tfrecords.transforms.sources.records.record_rows import scan_file
 
@@ -143,7 +143,7 @@ def _have_examples(files: Iterable[storage.FileEntry]) -> bool:
     """Whether the first record of some files is an example with a feature; True if it is damaged, or there is none."""
     for file in files:
         try:
-            record, _ = next(scan_file(Container.of(file, key_prefix="")), (None, False))
+            record, _ = next(scan_file(Partition.of(file, key_prefix="")), (None, False))
         except SampleError:
             return True
         if isinstance(record, RecordError):

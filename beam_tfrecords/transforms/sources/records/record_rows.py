@@ -19,9 +19,9 @@ from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, scan_records
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RECORD, PixelRange, Range, SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.pixels.pixel_reader import PixelReader
 from beam_tfrecords.transforms.sources.records.compressed import open_records
@@ -78,13 +78,13 @@ class ReadTfrecord:
     known: frozenset[str] = frozenset()
     names_images: bool = False
 
-    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
+    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields one reference per record; rejects a damaged record, and continues after it if the framing allows.
 
         Also rejects missing records if the number of records in the file is known.
 
         Args:
-          container: the file.
+          partition: the file.
           staging: receives the images of a compressed file.
           tally: counts the features that the first records do not have.
 
@@ -92,17 +92,17 @@ class ReadTfrecord:
           ChangedError: the file is no longer the listed version.
           SampleError: the file is damaged, and the number of missing samples is unknown.
         """
-        length = self.lengths.get(container.uri)
+        length = self.lengths.get(partition.uri)
         number, end = 0, 0
-        cells = dataclasses.replace(self.cells, class_names=self.class_names.get(storage.dirname(container.uri), ()))
+        cells = dataclasses.replace(self.cells, class_names=self.class_names.get(storage.dirname(partition.uri), ()))
         try:
-            for record, is_compressed in scan_file(container):
+            for record, is_compressed in scan_file(partition):
                 if isinstance(record, RecordError):
                     if record.ends:
                         raise corrupt(record)
                 else:
                     end = record.offset + record.length
-                yield self._read(cells, container, record, staging, tally, is_compressed=is_compressed)
+                yield self._read(cells, partition, record, staging, tally, is_compressed=is_compressed)
                 number += 1
             if number < (length or 0):
                 detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
@@ -110,13 +110,13 @@ class ReadTfrecord:
         except SampleError as error:
             if length is None or number >= length:
                 raise
-            split = self.splits.get(container.uri)
-            yield from reject_missing(container, range(number, length), error, split=split)
+            split = self.splits.get(partition.uri)
+            yield from reject_missing(partition, range(number, length), error, split=split)
 
     def _read(
         self,
         cells: RowReader,
-        container: Container,
+        partition: Partition,
         record: Record | RecordError,
         staging: StagingFiles,
         tally: Tally,
@@ -127,10 +127,10 @@ class ReadTfrecord:
         number = record.number if isinstance(record, Record) else record.record
         located = _RecordImages(
             # A number is only unique with the name of its file; a key from a feature stays in other files.
-            container.key_prefix + number_key(number),
+            partition.key_prefix + number_key(number),
             number=number,
             record=record,
-            container=container,
+            partition=partition,
             reader=self,
             staging=staging,
             is_compressed=is_compressed,
@@ -141,7 +141,7 @@ class ReadTfrecord:
                 raise corrupt(record)
             located.features = parse_plain_example(record.data)
             for feature in located.features.keys() - self.known:
-                tally.see_field(printable(storage.basename(container.uri)), feature)
+                tally.see_field(printable(storage.basename(partition.uri)), feature)
             row = {column: read_cell(located.features.get(column)) for column in cells.needed}
             if self.names_images and (name := file_name(_names_of(located.features))):
                 located.key = f"{located.key}/{name}"
@@ -149,7 +149,7 @@ class ReadTfrecord:
             row = invalid_row(f"record {number} at byte {record.offset:,}: {error}")
         except SampleError as error:
             row = error
-        return cells.sample(row, located, prefix="", split=self.splits.get(container.uri))
+        return cells.sample(row, located, prefix="", split=self.splits.get(partition.uri))
 
 
 def _names_of(features: ParsedExample) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class _RecordImages(Located):
 
     number: int
     record: Record | RecordError
-    container: Container
+    partition: Partition
     reader: ReadTfrecord
     staging: StagingFiles
     is_compressed: bool
@@ -177,8 +177,8 @@ class _RecordImages(Located):
     paths: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._name = f"{self.container.uri}#{self.number}"
-        self.images[IMAGE] = Range(self.container.uri, self.record.offset, 0, self._name)
+        self._name = f"{self.partition.uri}#{self.number}"
+        self.images[IMAGE] = Range(self.partition.uri, self.record.offset, 0, self._name)
 
     def read_paths(self, row: Mapping[str, Any]) -> None:
         """See `Located.read_paths`."""
@@ -207,7 +207,7 @@ class _RecordImages(Located):
         if reader.mask and not mask:
             raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"the feature {reader.mask!r} has no mask")
         if reader.objects:
-            names = reader.class_names.get(storage.dirname(self.container.uri), ())
+            names = reader.class_names.get(storage.dirname(self.partition.uri), ())
             self.objects = read_objects(self.features, reader.objects, names)
         if mask is not None:
             self.images[MASK] = mask
@@ -234,7 +234,7 @@ class _RecordImages(Located):
                 found = FoundImage(self._locate(value), len(value), None)
                 yield f"{name}[{number}]" if is_list else name, found
         if reader.files is not None:
-            yield from reader.files.find(self.paths, self.container.uri)
+            yield from reader.files.find(self.paths, self.partition.uri)
 
     def _keep(self, layout: Layout) -> None:
         """Locates the whole record."""
@@ -265,7 +265,7 @@ class _RecordImages(Located):
         if at < 0:
             return self.staging.add([image], size=len(image), name=self._name)
         return Range(
-            self.container.uri, self.record.offset + HEADER_BYTES + at, len(image), self._name, self.container.version
+            self.partition.uri, self.record.offset + HEADER_BYTES + at, len(image), self._name, self.partition.version
         )
 
 
@@ -300,11 +300,11 @@ def _only_image(features: Mapping[str, tuple[str, list[Any]]], name: str) -> byt
     return values[0] if kind == "bytes" and len(values) == 1 else None
 
 
-def scan_file(container: Container, *, offsets: Sequence[int] = ()) -> Iterator[tuple[Record | RecordError, bool]]:
+def scan_file(partition: Partition, *, offsets: Sequence[int] = ()) -> Iterator[tuple[Record | RecordError, bool]]:
     """Yields the records of a file, each with whether the file is compressed.
 
     Args:
-      container: the file.
+      partition: the file.
       offsets: as in `scan_records`.
 
     Raises:
@@ -316,20 +316,20 @@ def scan_file(container: Container, *, offsets: Sequence[int] = ()) -> Iterator[
         detail = f"the compressed file is damaged behind byte {end:,} of its records: {error}"
         return SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
 
-    with reading(describe), storage.open_read(container.uri, version=container.version) as file:
+    with reading(describe), storage.open_read(partition.uri, version=partition.version) as file:
         stream, is_compressed = open_records(file)
-        most = _MOST_BYTES if is_compressed else min(container.size, _MOST_BYTES)
+        most = _MOST_BYTES if is_compressed else min(partition.size, _MOST_BYTES)
         for record in scan_records(stream, most_bytes=most, offsets=offsets):
-            check_expansion(record.offset, container.size)
+            check_expansion(record.offset, partition.size)
             yield record, is_compressed
             end = record.offset + (record.length if isinstance(record, Record) else 0)
 
 
-def read_first_records(container: Container, *, most: int = _RECORDS) -> FirstRows:
+def read_first_records(partition: Partition, *, most: int = _RECORDS) -> FirstRows:
     """Reads the first valid records of a file.
 
     Args:
-      container: the file.
+      partition: the file.
       most: number of records that are enough.
 
     Raises:
@@ -339,7 +339,7 @@ def read_first_records(container: Container, *, most: int = _RECORDS) -> FirstRo
     types: dict[str, str] = {}
     damage, numbers = "", 0
     try:
-        for record, _ in itertools.islice(scan_file(container), _MOST_TRIED):
+        for record, _ in itertools.islice(scan_file(partition), _MOST_TRIED):
             if isinstance(record, RecordError):
                 damage = damage or f"record {record.record}: {record}"
                 continue
@@ -359,4 +359,4 @@ def read_first_records(container: Container, *, most: int = _RECORDS) -> FirstRo
     if not rows:
         reason = FailureReason.CORRUPT if damage else FailureReason.EMPTY
         raise SampleError(Stage.LIST, reason, damage or "it has no record")
-    return FirstRows(container.uri, tuple(types), rows, column_types=types)
+    return FirstRows(partition.uri, tuple(types), rows, column_types=types)

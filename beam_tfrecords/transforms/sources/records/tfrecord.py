@@ -9,7 +9,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.settings import change_settings
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing
@@ -24,6 +23,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     require_utf8,
 )
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.records.dataset_source import find_datasets, open_datasets
 from beam_tfrecords.transforms.sources.records.file_names import FILE_NAMES
 from beam_tfrecords.transforms.sources.records.folder_metadata import (
@@ -173,7 +173,7 @@ class TfrecordSource(RowSource):
         of, self._image_root = cells.columns, paths.image_root
         self._roots = pair_roots(files, paths.image_root)
         roots = {file.entry.path: one.own or one.every for file, one in zip(files, self._roots, strict=True)}
-        self.read_container: ReadTfrecord = ReadTfrecord(
+        self.read: ReadTfrecord = ReadTfrecord(
             cells,
             image=images.image or None,
             class_names=class_names,
@@ -192,9 +192,9 @@ class TfrecordSource(RowSource):
             else None,
         )
 
-    def check_images(self, most_missing: float) -> None:
-        """See `Source.check_images`."""
-        table, files = self.description.table, self.read_container.files
+    def check(self, most_missing: float) -> None:
+        """See `Source.check`."""
+        table, files = self.description.table, self.read.files
         if files is None and self._image_root:
             raise RequestError(
                 f"`image_root={','.join(self._image_root)}`: no feature of the records names image files; leave "
@@ -202,7 +202,7 @@ class TfrecordSource(RowSource):
                 code="setting_not_applicable",
             )
         if files is not None and table is not None:
-            refuse_missing(table, self.read_container.cells.columns, self._roots[0].every, most_missing)
+            refuse_missing(table, self.read.cells.columns, self._roots[0].every, most_missing)
 
 
 def open_input(
@@ -289,14 +289,14 @@ def _read_first(files: Sequence[InputFile]) -> FirstRows:
         if place >= _FILES and richest:
             break
         try:
-            found = read_first_records(Container.of(file.entry, key_prefix=""), most=_LOOKED)
+            found = read_first_records(Partition.of(file.entry, key_prefix=""), most=_LOOKED)
         except SampleError as error:
             errors.append((file.entry.path, error))
             continue
         if len(found.columns) > most:
             richest, most = file, len(found.columns)
     if richest:
-        return read_first_records(Container.of(richest.entry, key_prefix=""))
+        return read_first_records(Partition.of(richest.entry, key_prefix=""))
     path, first = next((one for one in errors if one[1].reason is not FailureReason.EMPTY), errors[0])
     raise RequestError(
         f"{quote_input(path)} is not a TFRecord file of tf.train.Example: {first.detail}", code="invalid_file"

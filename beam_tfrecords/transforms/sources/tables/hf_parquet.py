@@ -1,6 +1,6 @@
 """Reads Parquet files that contain the image bytes, as Hugging Face stores its datasets.
 
-Each file is a container, which one worker reads.
+Each file is a partition, which one worker reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.reading import is_damage
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK
-from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.image_columns import (
@@ -31,6 +30,7 @@ from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files, find_files_below
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.hf_rows import ReadHfParquet, parse_features
 from beam_tfrecords.transforms.sources.tables.parquet_table import (
@@ -102,7 +102,7 @@ class HfParquetSource(RowSource):
             self._note_splits(splits)
         paired = zip(files, pair_roots(files, paths.image_root), strict=True)
         roots = {file.entry.path: one.own or one.every for file, one in paired}
-        self.read_container: ReadHfParquet = ReadHfParquet(
+        self.read: ReadHfParquet = ReadHfParquet(
             cells, images, splits, roots, paths.allow_outside_root, declared.classes
         )
 
@@ -117,7 +117,7 @@ def _names_by_file(files: Sequence[InputFile], column: str) -> list[tuple[str, .
 
     def read(file: InputFile) -> tuple[str, ...]:
         try:
-            return tuple(parse_features(_schema(Container.of(file.entry, key_prefix=""))).classes.get(column, ()))
+            return tuple(parse_features(_schema(Partition.of(file.entry, key_prefix=""))).classes.get(column, ()))
         except Exception as error:  # Arrow may raise any exception for a malformed file.
             is_fault = isinstance(error, OSError) and storage.is_service_fault(error)
             if is_fault or (not is_damage(error) and not isinstance(error, OSError)):
@@ -127,10 +127,10 @@ def _names_by_file(files: Sequence[InputFile], column: str) -> list[tuple[str, .
     return list(map_in_threads(read, files, threads=_THREADS))
 
 
-def recognises(container: Container) -> bool:
+def recognises(partition: Partition) -> bool:
     """Whether a Parquet file has a column of images, and not of image paths."""
     try:
-        schema = _schema(container)
+        schema = _schema(partition)
     except Exception as error:  # Arrow may raise any exception for a malformed file.
         if not is_damage(error) and (not isinstance(error, OSError) or storage.is_unanswered(error)):
             raise
@@ -151,12 +151,12 @@ def open_input(inputs: Inputs, table: TableSettings, paths: PathSettings, needs:
         files = find_files_below(inputs, _BELOW, "Parquet file in it")
     else:
         files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
-    first, schema = open_parquet(files[0].entry.path), _schema(Container.of(files[0].entry, key_prefix=""))
+    first, schema = open_parquet(files[0].entry.path), _schema(Partition.of(files[0].entry, key_prefix=""))
     return functools.partial(HfParquetSource, files, first, schema, inputs, table, paths)
 
 
-def _schema(container: Container) -> pa.Schema:
-    with opened(container.uri, version=container.version) as file:
+def _schema(partition: Partition) -> pa.Schema:
+    with opened(partition.uri, version=partition.version) as file:
         return file.schema_arrow
 
 

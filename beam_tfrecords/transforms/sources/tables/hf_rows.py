@@ -21,8 +21,8 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.storage.reading import parsing
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, Range, SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import CLASS_FIELDS
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
@@ -63,7 +63,7 @@ class ReadHfParquet:
     allow_outside_root: bool
     classes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
-    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef | RefColumns]:
+    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
         """Yields one reference per row.
 
         Args:
@@ -75,12 +75,12 @@ class ReadHfParquet:
         """
         with contextlib.ExitStack() as stack:
             with parsing():
-                file = stack.enter_context(opened(container.uri, version=container.version))
-                plain = stack.enter_context(storage.open_read(container.uri, version=container.version))
+                file = stack.enter_context(opened(partition.uri, version=partition.version))
+                plain = stack.enter_context(storage.open_read(partition.uri, version=partition.version))
             cells = self._named(parse_features(file.schema_arrow).classes)
             first = 0
             for group in range(file.num_row_groups):
-                yield from self._read_group(cells, file, plain, group, container, staging, first)
+                yield from self._read_group(cells, file, plain, group, partition, staging, first)
                 first += file.metadata.row_group(group).num_rows
                 # Otherwise Arrow keeps the memory of this group and allocates more for the next.
                 pa.default_memory_pool().release_unused()
@@ -91,18 +91,18 @@ class ReadHfParquet:
         file: pq.ParquetFile,
         plain: IO[bytes],
         group: int,
-        container: Container,
+        partition: Partition,
         staging: StagingFiles,
         first: int,
     ) -> Iterator[SampleRef | RefColumns]:
         """Yields the references of a row group, whose first row has the number `first`; damage rejects the rest."""
-        split, count = self.splits.get(container.uri), 0
+        split, count = self.splits.get(partition.uri), 0
         metadata = file.metadata.row_group(group)
         try:
             self._check_columns(file)
             with parsing():
                 check_pages(plain, file.metadata, group, [*self.cells.needed, *self.images.values()])
-            finders = {of: _StoredImageFinder(container, plain, metadata, of) for of in self.images.values()}
+            finders = {of: _StoredImageFinder(partition, plain, metadata, of) for of in self.images.values()}
 
             unread = {next(iter(self.images)): ("", None, None)}
 
@@ -111,14 +111,14 @@ class ReadHfParquet:
                     number_key(number),
                     cells=unread if isinstance(row, InvalidRow) else _name_cells(self.images, row),
                     row=number,
-                    container=container,
+                    partition=partition,
                     reader=self,
                     finders=finders,
                     staging=staging,
                 )
 
             rows = self._rows(file, group)
-            for ref in list_rows(cells, rows, locate, prefix=container.key_prefix, split=split, first=first):
+            for ref in list_rows(cells, rows, locate, prefix=partition.key_prefix, split=split, first=first):
                 yield ref
                 count += 1
             if count < metadata.num_rows:
@@ -126,7 +126,7 @@ class ReadHfParquet:
                 raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
         except SampleError as error:
             lost = SampleError(error.stage, error.reason, f"from row {first + count:,} on: {error.detail}")
-            yield from reject_missing(container, range(first + count, first + metadata.num_rows), lost, split=split)
+            yield from reject_missing(partition, range(first + count, first + metadata.num_rows), lost, split=split)
 
     def _named(self, classes: Mapping[str, Sequence[str]]) -> RowReader:
         """Returns the row reader with the class order of this file."""
@@ -172,19 +172,19 @@ class _CellImages(Located):
 
     cells: _Images
     row: int
-    container: Container
+    partition: Partition
     reader: ReadHfParquet
     finders: Mapping[str, _StoredImageFinder]
     staging: StagingFiles
 
     def __post_init__(self) -> None:
         for first in itertools.islice(self.cells, 1):
-            self.images[first] = Range(self.container.uri, 0, 0, self._shown(first))
+            self.images[first] = Range(self.partition.uri, 0, 0, self._shown(first))
 
     def _shown(self, name: str) -> str:
         """Returns the name of an image for messages."""
         path = self.cells[name][2]
-        return f"{self.container.uri}#{self.key}" + (f"/{path}" if path else "")
+        return f"{self.partition.uri}#{self.key}" + (f"/{path}" if path else "")
 
     def find(self, row: Mapping[str, Any]) -> None:
         """See `Located.find`."""
@@ -196,7 +196,7 @@ class _CellImages(Located):
                     [data], size=len(data), name=shown
                 )
                 sizes.append(len(data))
-                fingerprints[f"{self.container.fingerprint}@{self.row}"] = None
+                fingerprints[f"{self.partition.fingerprint}@{self.row}"] = None
             elif path:
                 size, fingerprint = self._find_file(name, path)
                 sizes.append(size)
@@ -206,7 +206,7 @@ class _CellImages(Located):
         self.size, self.fingerprint = next(iter(sizes), 0), join_fingerprints(fingerprints)
 
     def _find_file(self, name: str, path: str) -> tuple[int, str]:
-        roots = self.reader.roots[self.container.uri]
+        roots = self.reader.roots[self.partition.uri]
         try:
             uri = find_image(path, roots=roots, allow_outside_root=self.reader.allow_outside_root)
             self.images[name] = File(uri)
@@ -240,8 +240,8 @@ class _StoredImageFinder:
     Images that it does not find, such as repeated images in a dictionary, are copied like compressed ones.
     """
 
-    def __init__(self, container: Container, file: IO[bytes], group: pq.RowGroupMetaData, image: str) -> None:
-        self._container = container
+    def __init__(self, partition: Partition, file: IO[bytes], group: pq.RowGroupMetaData, image: str) -> None:
+        self._container = partition
         self._file = file
         self._at = self._end = 0
         for column in map(group.column, range(group.num_columns)):

@@ -19,10 +19,10 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.reading import damaged, is_damage
 from beam_tfrecords.transforms.objects.objects import MOST_OBJECTS
-from beam_tfrecords.transforms.sources.containers import MOST_MISSING
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import MOST_MISSING
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages

@@ -1,6 +1,6 @@
 """Reads tables of image pixels: one cell with all numbers as text, as in FER2013, or one column per pixel.
 
-Each table is a container: one worker reads it and copies the pixels to a staging file.
+Each table is a partition: one worker reads it and copies the pixels to a staging file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, Range, SampleRef
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pixels
@@ -25,6 +24,7 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import square_sha
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
@@ -54,7 +54,7 @@ class ReadPixels:
     splits: Mapping[str, str]
     text: TextSettings
 
-    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef | RefColumns]:
+    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
         """Yields one reference per row.
 
         Args:
@@ -64,7 +64,7 @@ class ReadPixels:
           SampleError: the table cannot be read to its end.
         """
         try:
-            table = open_table(container.uri, self.text)
+            table = open_table(partition.uri, self.text)
         except RequestError as error:
             raise invalid_row(str(error)) from error
         missing = {*self.cells.needed, *self.pixels} - set(table.columns)
@@ -73,11 +73,11 @@ class ReadPixels:
 
         def locate(number: int, row: Row) -> Located:
             key = number_key(number)
-            return _RowPixels(key, row=row, number=number, container=container, reader=self, staging=staging)
+            return _RowPixels(key, row=row, number=number, partition=partition, reader=self, staging=staging)
 
         rows = table.rows(tuple(dict.fromkeys([*self.cells.needed, *self.pixels])))
-        split = self.splits.get(container.uri)
-        yield from list_rows(self.cells, rows, locate, prefix=container.key_prefix, split=split)
+        split = self.splits.get(partition.uri)
+        yield from list_rows(self.cells, rows, locate, prefix=partition.key_prefix, split=split)
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -86,13 +86,13 @@ class _RowPixels(Located):
 
     row: Row
     number: int
-    container: Container
+    partition: Partition
     reader: ReadPixels
     staging: StagingFiles
 
     def __post_init__(self) -> None:
-        self._name = f"{self.container.uri}#{self.key}"
-        self.images[IMAGE] = Range(self.container.uri, 0, 0, self._name)
+        self._name = f"{self.partition.uri}#{self.key}"
+        self.images[IMAGE] = Range(self.partition.uri, 0, 0, self._name)
 
     def find(self, row: Mapping[str, Any]) -> None:
         """See `Located.find`."""
@@ -106,7 +106,7 @@ class _RowPixels(Located):
         copied = self.staging.add([pixels], size=len(pixels), name=self._name)
         where = copied.uri, copied.offset, copied.length, self._name, copied.version
         self.images[IMAGE] = PixelRange(*where, shape=shape, axes="HWC" if len(shape) == 3 else "HW")
-        self.size, self.fingerprint = len(pixels), f"{self.container.fingerprint}@{self.number}"
+        self.size, self.fingerprint = len(pixels), f"{self.partition.fingerprint}@{self.number}"
 
 
 def _read_pixels(row: Mapping[str, Any], columns: Sequence[str]) -> bytes:
@@ -158,7 +158,7 @@ class PixelTableSource(RowSource):
         self._describe(column_types=types or None)
         splits = splits_of(files) if inputs.splits or cells.columns.split is None else {}
         self.notes += describe_splits(splits, list(splits.values()), inputs)
-        self.read_container: ReadPixels = ReadPixels(cells, pixels, tuple(shape), splits, text)
+        self.read: ReadPixels = ReadPixels(cells, pixels, tuple(shape), splits, text)
 
     def _choose_label(self, table: FirstRows, settings: TableSettings, needs: Needs) -> str | None:
         named = [name for name in table.columns if is_label_name(name)]
@@ -169,12 +169,12 @@ class PixelTableSource(RowSource):
         return label
 
 
-def recognises(container: Container, table: TableSettings, text: TextSettings, needs: Needs) -> bool:
+def recognises(partition: Partition, table: TableSettings, text: TextSettings, needs: Needs) -> bool:
     """Whether a table contains pixels, and the request needs images and does not name image files."""
     if Content.IMAGE not in needs.contents or table.image_column is not None or table.image_path is not None:
         return False
     try:
-        opened = open_table(container.uri, text)
+        opened = open_table(partition.uri, text)
     except (RequestError, OSError) as error:
         if storage.is_unanswered(error):
             raise

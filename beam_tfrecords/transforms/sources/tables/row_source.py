@@ -1,4 +1,4 @@
-"""Base class of the sources whose containers have rows of values with their images."""
+"""Base class of the sources whose files have rows of values with their images."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from beam_tfrecords.transforms.sources.detect.columns import choose_columns, fin
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source import Source, partitions_of
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
 from beam_tfrecords.transforms.sources.tables.table import Table
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 
-class RowSource(ContainerSource):
-    """A source whose containers have rows with images.
+class RowSource(Source):
+    """A source whose files have rows with images.
 
     Args:
       files: the files.
@@ -30,7 +30,7 @@ class RowSource(ContainerSource):
     """
 
     def __init__(self, files: Sequence[InputFile], inputs: Inputs) -> None:
-        super().__init__(files)
+        super().__init__(partitions_of(files))
         self._inputs = inputs
 
     def _take_columns(

@@ -11,20 +11,19 @@ from typing import Any, cast
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.storage.reading import unchanged
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef, object_mask
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.mask_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile, UnjoinedRow
-from beam_tfrecords.transforms.sources.tally import Tally
 
 # Most rows of a batch, and most characters.
 _BATCH = 256
@@ -55,14 +54,15 @@ class TableReader:
     def columns(self) -> Columns:
         return self.cells.columns
 
-    def cut(self) -> tuple[list[Container], list[str]]:
+    def cut(self) -> tuple[list[Partition], list[str]]:
         """Splits the table into row ranges for workers, and returns a note if it could not be split well."""
         ranges, problem = retry_faults(self.table.path, self.table.cut)
         name = printable(storage.basename(self.table.path))
         notes = [f"{name}: one process lists most of its rows, because {problem}"] if problem else []
         # `samples` checks the version.
-        file = dataclasses.replace(Container.of(self.file, key_prefix=self.key_prefix), version="")
-        return [dataclasses.replace(file, partition=tuple(part)) for part in ranges] or [file], notes
+        file = Partition.of(self.file, key_prefix=self.key_prefix)
+        file = dataclasses.replace(file, version="", identifies=False)
+        return [dataclasses.replace(file, part=tuple(part)) for part in ranges] or [file], notes
 
     def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
         """Yields the references of the table or of a range of its rows."""
@@ -239,27 +239,3 @@ class _RowImages(Located):
             raise error.about("mask") from error
         self.images[name] = File(uri, version)
         self.fingerprint = join_fingerprints([self.fingerprint, of_path(fingerprint, path)])
-
-
-@dataclasses.dataclass(frozen=True)
-class ReadRows:
-    """Lists the rows of a table or of a range of rows. Picklable.
-
-    Attributes:
-      readers: (table, key prefix) -> reader of the table.
-    """
-
-    readers: Mapping[tuple[str, str], TableReader]
-
-    def __call__(self, container: Container, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef | RefColumns]:
-        """Yields one reference per row, or batches of references.
-
-        Raises:
-          BuildError: the table was replaced since its columns were read.
-        """
-        reader = self.readers[container.uri, container.key_prefix]
-        return reader.samples(RowRange(*map(int, container.partition)) if container.partition else None)
-
-    def samples(self, reader: TableReader) -> Iterator[SampleRef]:
-        """Yields the references of a whole table."""
-        return one_by_one(reader.samples())

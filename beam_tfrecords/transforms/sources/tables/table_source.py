@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.refs.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, SampleRef
 from beam_tfrecords.transforms.settings import change_settings
-from beam_tfrecords.transforms.sources.containers import Container, until_damage
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, has_labels
@@ -27,12 +26,13 @@ from beam_tfrecords.transforms.sources.inputs import (
     quote_input,
 )
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
 from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.row_values import row_reader
-from beam_tfrecords.transforms.sources.tables.table import TableFile, available
-from beam_tfrecords.transforms.sources.tables.table_rows import ReadRows, TableReader
+from beam_tfrecords.transforms.sources.tables.table import RowRange, TableFile, available
+from beam_tfrecords.transforms.sources.tables.table_rows import TableReader
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -60,7 +60,6 @@ class TableSource(Source):
     """
 
     description = Description(unit="row", labels_may_be_indices=True)
-    most_listed_here = 0
 
     def __init__(
         self,
@@ -103,8 +102,6 @@ class TableSource(Source):
                     keys_are_pairs=_has_pairs(table, columns),
                 )
             )
-        readers = {(reader.table.path, reader.key_prefix): reader for reader in self._readers}
-        self.read_container: ReadRows = ReadRows(readers)
         first = next((one for one in self._readers if one.columns.label or one.columns.labels), self._readers[0])
         columns, cells = first.columns, first.cells
         images = columns.images or columns.patterns
@@ -126,8 +123,8 @@ class TableSource(Source):
                     code="columns_differ",
                 )
 
-    def check_images(self, most_missing: float) -> None:
-        """See `Source.check_images`."""
+    def check(self, most_missing: float) -> None:
+        """See `Source.check`."""
         for reader in self._readers:
             try:
                 refuse_missing(reader.table, reader.columns, reader.roots, most_missing)
@@ -142,13 +139,20 @@ class TableSource(Source):
         found = [one for one in found if one.settings != {"label_column": self.description.label_column}]
         return "", [one for one in found if one.settings.keys() & {"label_column", "label_columns"}]
 
-    def samples(self, tally: Tally) -> Iterator[SampleRef]:
-        """Yields one reference per row, in the order of the tables.
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
+        """Yields a reference for each row, in the order of the tables, or batches of references.
 
         Raises:
-          RequestError: no row has an existing mask.
+          RequestError: no row of the tables has an existing mask.
           BuildError: a table was replaced in the meantime, or a service fault.
         """
+        if partition == WHOLE:
+            yield from self._read_all(tally)
+        for reader in self._readers:
+            if (reader.table.path, reader.key_prefix) == (partition.uri, partition.key_prefix):
+                yield from reader.samples(RowRange(*map(int, partition.part)) if partition.part else None)
+
+    def _read_all(self, tally: Tally) -> Iterator[SampleRef]:
         without: str | None = None
         is_found = False
         for ref in itertools.chain.from_iterable(self._until_damage(reader, tally) for reader in self._readers):
@@ -164,12 +168,12 @@ class TableSource(Source):
             )
 
     def _until_damage(self, reader: TableReader, tally: Tally) -> Iterator[SampleRef]:
-        table = Container.of(reader.file, key_prefix=reader.key_prefix)
-        return one_by_one(until_damage(self.read_container.samples(reader), table, tally))
+        table = Partition.of(reader.file, key_prefix=reader.key_prefix)
+        return one_by_one(until_damage(reader.samples(), table, tally))
 
-    def partitions(self) -> Sequence[Container]:
-        """See `Source.partitions`: ranges of rows."""
-        if sum(reader.file.size for reader in self._readers) < _LEAST_BYTES:
+    def cut(self, listed: int) -> Sequence[Partition]:
+        """See `Source.cut`; returns ranges of rows."""
+        if listed or sum(reader.file.size for reader in self._readers) < _LEAST_BYTES:
             return ()
         parts = []
         for reader in self._readers:

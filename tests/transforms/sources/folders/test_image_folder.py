@@ -12,7 +12,6 @@ from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_imag
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.inputs import Inputs
-from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import Splits
 from tests.refusals import refuses
 from tests.source_requests import FRACTIONS, make_request
@@ -288,7 +287,7 @@ def test_the_listing_takes_the_same_memory_for_many_files_as_for_few(touch):
 
     def peak(source: ImageFolder) -> int:
         tracemalloc.start()
-        for _ in source.samples(Tally()):
+        for _ in source.samples():
             pass
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()

@@ -9,7 +9,7 @@ import apache_beam as beam
 import pytest
 
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.records.record_files import find_record_files
 from beam_tfrecords.transforms.sources.records.record_rows import scan_file
 from tests.framing import example_of, framed
@@ -127,7 +127,7 @@ def test_a_damaged_zlib_file_is_no_shorter_file(tmp_path, change, says):
 
 def _scan(folder):
     (file,) = find_record_files(str(folder / "x")).files.values()
-    return [record for record, _ in scan_file(Container.of(file, key_prefix=""))]
+    return [record for record, _ in scan_file(Partition.of(file, key_prefix=""))]
 
 
 def test_what_beam_writes_for_tfx_is_found(tmp_path):

@@ -282,7 +282,7 @@ def test_a_file_that_is_replaced_is_changed(write, opened, tmp_path):
     os.rename(tmp_path / "a.tfrecord", tmp_path / "b.tfrecord")
     write(2)
     with pytest.raises(storage.ChangedError):
-        list(source.read_container(container, None, Tally()))
+        list(source.read(container, Tally(), None))
 
 
 @pytest.mark.parametrize(("data", "found"), [(b"", "no record"), (b"no records at all" * 9, "record 0: the length's")])

@@ -1,4 +1,4 @@
-"""Containers: files of many samples, ranges of such files, and parts of folders. Workers list them in parallel."""
+"""Partitions: files of many samples, ranges of such files, and parts of folders. Workers list them in parallel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, Range, SampleRef, one_image
 from beam_tfrecords.transforms.sources.tally import Damage, Tally
@@ -23,8 +24,8 @@ MOST_MISSING = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Container:
-    """A file that holds samples, or a part of the file.
+class Partition:
+    """A part of an input that one worker lists: a file of samples, or a part of a file, a folder or a table.
 
     Attributes:
       uri: the file, or for a part of a listing its folder or glob.
@@ -32,7 +33,8 @@ class Container:
       fingerprint: changes when the file does.
       key_prefix: prefix of the keys of the samples: empty, or the file name and `/`.
       version: version of the listed file, as in `storage.FileEntry.version`; "" if unknown.
-      partition: the source's identifier for this part of the file; empty for the whole file.
+      part: the source's identifier for a part of the file; empty for the whole file.
+      identifies: whether the partitions identify the input; otherwise its samples do.
     """
 
     uri: str
@@ -40,41 +42,66 @@ class Container:
     fingerprint: str
     key_prefix: str
     version: str = ""
-    partition: storage.Partition = ()
+    part: storage.Partition = ()
+    identifies: bool = True
 
     @classmethod
-    def of(cls, file: storage.FileEntry, *, key_prefix: str) -> Container:
-        """Returns the container for the current version of a file."""
+    def of(cls, file: storage.FileEntry, *, key_prefix: str) -> Partition:
+        """Returns the partition for the current version of a file."""
         return cls(file.path, file.size, file.fingerprint, key_prefix, file.version)
 
     def pack(self) -> bytes:
-        """Serializes the container."""
-        values = (self.uri, self.size, self.fingerprint, self.key_prefix, self.version)
+        """Serializes the partition."""
+        values = (self.uri, self.size, self.fingerprint, self.key_prefix, self.version, self.part, self.identifies)
         # Folder names may contain bytes that are not UTF-8.
-        return msgpack.packb((*values, self.partition) if self.partition else values, unicode_errors="surrogateescape")
+        packed: bytes = msgpack.packb(values, unicode_errors="surrogateescape")
+        return packed
 
     @classmethod
-    def unpack(cls, packed: bytes) -> Container:
-        """Deserializes a container that `pack` wrote."""
+    def unpack(cls, packed: bytes) -> Partition:
+        """Deserializes a partition that `pack` wrote."""
         return cls(*msgpack.unpackb(packed, use_list=False, unicode_errors="surrogateescape"))
 
     def rejected(self, error: SampleError) -> SampleRef:
-        """Returns the rejected sample that represents this container."""
+        """Returns the rejected sample that represents this partition."""
         name, prefix = storage.basename(self.uri), self.key_prefix.rstrip("/")
         key = prefix if prefix.endswith(name) else name
         return SampleRef(key, one_image(File(self.uri)), failure=(error.reason.value, error.detail))
 
 
+# All of an input, which the launcher lists; what it yields identifies the input.
+WHOLE = Partition("", 0, "", "", identifies=False)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PipelinePartition(Partition):
+    """The samples that a Beam pipeline makes.
+
+    Attributes:
+      make: adds the user's transforms to a pipeline: root -> PCollection of `Sample`.
+      read: writes a sample's bytes to a staging file, and returns its reference.
+      function: the user's function.
+    """
+
+    make: Callable[[Any], Any]
+    read: Callable[[Any, StagingFiles, Tally], SampleRef]
+    function: UserFunction
+
+    def without_code(self) -> Partition:
+        """Returns the partition without the user's code, which not every process can unpickle."""
+        return Partition.unpack(self.pack())
+
+
 def reject_missing(
-    container: Container, numbers: range, error: SampleError, *, split: str | None, stem: str = ""
+    partition: Partition, numbers: range, error: SampleError, *, split: str | None, stem: str = ""
 ) -> Iterator[SampleRef]:
-    """Yields a rejected sample for each sample that a container announces but that cannot be read.
+    """Yields a rejected sample for each sample that a partition announces but that cannot be read.
 
     Args:
       numbers: numbers of the samples.
       error: why the samples cannot be read.
       split: split of the samples, if it is known without reading them.
-      stem: prefix of their keys within the container.
+      stem: prefix of their keys within the partition.
 
     Raises:
       SampleError: `error`, if the number of samples is implausible, so that the count itself may be damaged.
@@ -83,12 +110,12 @@ def reject_missing(
         raise error
     for number in numbers:
         key = f"{stem}{number:012d}"
-        place = one_image(Range(container.uri, 0, 0, f"{container.uri}#{key}"))
-        yield SampleRef(container.key_prefix + key, place, split=split, failure=(error.reason.value, error.detail))
+        place = one_image(Range(partition.uri, 0, 0, f"{partition.uri}#{key}"))
+        yield SampleRef(partition.key_prefix + key, place, split=split, failure=(error.reason.value, error.detail))
 
 
 class StagingFiles:
-    """Staging files with copies of samples that do not allow random access in their container.
+    """Staging files with copies of samples that do not allow random access in their partition.
 
     A context manager. A file gets its final name when it is complete; an error discards the current file.
     The same samples give the same files, so a second attempt replaces the files of the first.
@@ -161,19 +188,19 @@ class StagingFiles:
         self._end = 0
 
 
-# (container, staging, tally) -> samples, one by one or as column batches. A SampleError says where the container
+# (partition, tally, staging) -> samples, one by one or as column batches. A SampleError says where the partition
 # becomes unreadable; if the number of missing samples is known, the function yields a rejected sample for each instead.
 # The function is picklable; staged samples are readable once the staging file is closed.
-ReadContainer: TypeAlias = Callable[[Container, StagingFiles, Tally], Iterator[SampleRef | RefColumns]]
+ReadPartition: TypeAlias = Callable[[Partition, Tally, StagingFiles], Iterator[SampleRef | RefColumns]]
 
 
 def until_damage(
-    samples: Iterator[SampleRef | RefColumns], container: Container, tally: Tally
+    samples: Iterator[SampleRef | RefColumns], partition: Partition, tally: Tally
 ) -> Iterator[SampleRef | RefColumns]:
-    """Yields the samples of a container up to its end or its first damage.
+    """Yields the samples of a partition up to its end or its first damage.
 
-    Only this function handles damaged containers: it records the damage in `skipped`, which fails the build unless the
-    request allows damage, and yields a rejected sample for the container.
+    Only this function handles damaged partitions: it records the damage in the tally, which fails the build unless the
+    request allows damage, and yields a rejected sample for the partition.
     """
     count = 0
     try:
@@ -181,5 +208,5 @@ def until_damage(
             count += len(sample) if isinstance(sample, RefColumns) else 1
             yield sample
     except SampleError as error:
-        tally.damaged.append(Damage(container.uri, count, error.detail))
-        yield container.rejected(error)
+        tally.damaged.append(Damage(partition.uri, count, error.detail))
+        yield partition.rejected(error)

@@ -8,8 +8,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.storage.members import member_path
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
-from beam_tfrecords.transforms.sources import containers
-from beam_tfrecords.transforms.sources.containers import Container, StagingFiles
+from beam_tfrecords.transforms.sources import partition
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from tests.each import each
 
 
@@ -20,7 +20,7 @@ def content(place):
 def test_a_rejected_container_is_one_sample_under_its_own_name():
     error = SampleError(Stage.LIST, FailureReason.TRUNCATED, "cut")
     expected = SampleRef("a.tar", one_image(File("/data/a.tar")), failure=("truncated", "cut"))
-    assert Container("/data/a.tar", 9, "", "a.tar/").rejected(error) == expected
+    assert Partition("/data/a.tar", 9, "", "a.tar/").rejected(error) == expected
 
 
 def test_staging_files_give_back_the_bytes_of_every_sample(tmp_path):
@@ -34,7 +34,7 @@ def test_staging_files_give_back_the_bytes_of_every_sample(tmp_path):
 
 
 def test_a_sample_that_does_not_fit_begins_a_new_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(containers, "_MOST_STAGING_BYTES", 10)
+    monkeypatch.setattr(partition, "_MOST_STAGING_BYTES", 10)
     sizes = [4, 6, 1, 25, 10]
     with StagingFiles(str(tmp_path), "c") as staging:
         places = [staging.add([bytes([n]) * size], size=size, name="") for n, size in enumerate(sizes)]
