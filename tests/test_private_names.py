@@ -31,7 +31,7 @@ ALLOWED = {
     "storage/io_watchdog.py": {"_exit"},
     "torch.py": {"_utils"},
     "transforms/images/tiff.py": {"_Tile"},
-    "transforms/processes/fork_server.py": {"_children", "_config", "_forkserver_alive_fd", "_forkserver_pid"},
+    "transforms/processes/server.py": {"_exit"},
 }
 # Of a named tuple: public in spite of its name.
 NAMED_TUPLE = {"_replace"}

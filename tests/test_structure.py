@@ -69,8 +69,8 @@ FILE_WORK = {
 WORK_ON_OWN_FILES = {
     "beam_tfrecords.beam_pipelines.terminal",
     "beam_tfrecords.transforms.processes.descendants",
-    "beam_tfrecords.transforms.processes.detach",
     "beam_tfrecords.transforms.processes.fork_server",
+    "beam_tfrecords.transforms.processes.server",
     "beam_tfrecords.transforms.processes.worker",
 }
 # Whose functions of these names are others; `files` and `blob_at` are of stores.
@@ -310,7 +310,11 @@ def test_modules_that_need_no_pipeline_start_without_beam() -> None:
         "beam_tfrecords.beam_pipelines.commands.inspect_dataset",
         "beam_tfrecords.beam_pipelines.report.page",
         "beam_tfrecords.beam_pipelines.commands.verify",
-        "beam_tfrecords.transforms.processes.preload",
+        *(
+            f"beam_tfrecords.transforms.{name}"
+            for name in ("blocks.convert_block", "listing.indexing", "shards.compose")
+        ),
+        *("beam_tfrecords.transforms.verifying.checks", "beam_tfrecords.transforms.duplicates.groups"),
         "beam_tfrecords.dataset.dataset",
     ]
     assert imported_by(modules, ["apache_beam"]) == ""

@@ -19,7 +19,6 @@ import fcntl
 import hashlib
 import itertools
 import json
-import multiprocessing.forkserver
 import os
 import signal
 import sys
@@ -61,14 +60,13 @@ def _suspend_before(number: int, output: str, log: Path) -> None:
 def _fork(arguments: Sequence[str], err: Path, prepare: Callable[[], None]) -> int:
     """Starts a build in a process of its own; returns its number."""
     # The child uses the server of this process, and does not wait for it.
-    fork_server._forget_server = lambda: None
+    fork_server._forget_servers = lambda: None
     process = os.fork()
     if process:
         return process
     code = 70
     try:
-        multiprocessing.forkserver.ensure_running = lambda: None
-        multiprocessing.forkserver.ForkServer.ensure_running = lambda _: None  # type: ignore[method-assign]
+        fork_server.start_fork_server = lambda *_: None
         with err.open("w") as file, contextlib.redirect_stderr(file), contextlib.redirect_stdout(file):
             prepare()
             code = main(["convert", *arguments, "--direct_running_mode=in_memory"])

@@ -167,8 +167,7 @@ def test_a_temporary_folder_may_have_a_path_that_is_too_long_for_sockets(photos,
 
 
 @pytest.mark.nightly
-def test_a_temporary_folder_that_is_removed_while_a_build_runs_ends_it_and_it_resumes(photos, expected, tmp_path):
-    # A short path: sockets are made in it.
+def test_a_build_goes_on_after_its_temporary_folder_was_removed_and_its_workers_died(photos, expected, tmp_path):
     temporary = tempfile.mkdtemp(dir="/tmp")
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
     process = subprocess.Popen(
@@ -187,15 +186,11 @@ def test_a_temporary_folder_that_is_removed_while_a_build_runs_ends_it_and_it_re
     # A slow machine would end the build meanwhile.
     os.killpg(process.pid, signal.SIGSTOP)
     shutil.rmtree(temporary)
-    # What takes its place cannot be started.
     for worker in workers_of(process.pid):
         os.kill(worker, signal.SIGSEGV)
     os.killpg(process.pid, signal.SIGCONT)
     out, err = process.communicate(timeout=300)
-    ended = subprocess.CompletedProcess([], process.returncode, out, err)
-    assert_refused(ended, 1, f"no worker process can be started: {temporary} has to stay as it is")
-    ran = run("convert", *flags)
-    assert ran.returncode == 0, ran.stderr
+    assert process.returncode == 0, (out, err)
     assert shards_of(tmp_path / "out") == expected
 
 
@@ -203,7 +198,5 @@ def workers_of(launcher: int) -> list[int]:
     """The processes that the launcher's fork server has forked."""
     rows = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
     listed = [row.split(maxsplit=2) for row in rows.stdout.splitlines()]
-    (server,) = [
-        pid for pid, parent, args in listed if parent == str(launcher) and "multiprocessing.forkserver" in args
-    ]
+    (server,) = [pid for pid, parent, args in listed if parent == str(launcher) and "server.serve" in args]
     return [int(pid) for pid, parent, _ in listed if parent == server]

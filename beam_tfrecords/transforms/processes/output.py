@@ -12,7 +12,7 @@ import logging
 import logging.handlers
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
@@ -102,11 +102,11 @@ class Reply(logging.handlers.QueueHandler):
             logging.lastResort.handle(record)
 
 
-def take_output(theirs: tuple[Connection, ...]) -> None:
-    """Makes this process, a worker, print to the launcher's pipes."""
+def take_output(theirs: Sequence[int]) -> None:
+    """Makes this process, a worker, print to the launcher's pipes, given by their file descriptors."""
     for number, (name, pipe) in enumerate(zip(_STREAMS, theirs, strict=True), start=1):
-        os.dup2(pipe.fileno(), number)
-        pipe.close()
+        os.dup2(pipe, number)
+        os.close(pipe)
         # A new stream, because the old one was opened for another kind of file and might seek in the pipe.
         setattr(sys, name, os.fdopen(number, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False))
 

@@ -9,12 +9,12 @@ import multiprocessing
 import os
 import select
 import signal
-import tempfile
+import sys
 import threading
 import time
 import traceback
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, SampleError
 from beam_tfrecords.transforms.processes.descendants import kill_group, kill_holders, kill_with_descendants
-from beam_tfrecords.transforms.processes.fork_server import find_exit_code, start_process
+from beam_tfrecords.transforms.processes.fork_server import start_process
 from beam_tfrecords.transforms.processes.output import (
     Reply,
     WorkerOutput,
@@ -66,7 +66,7 @@ class WorkerDiedError(Exception):
 
     @property
     def may_be_killed(self) -> bool:
-        """Whether the process or its server was killed. Without its server, multiprocessing reports exit code 255."""
+        """Whether the process or its server was killed. Without its server, its exit code is reported as 255."""
         return self.is_killed or str(self) == "exit code 255"
 
 
@@ -81,9 +81,10 @@ class _Running:
         self._launcher = os.getpid()
         self._output = WorkerOutput()
         self.connection, theirs = multiprocessing.Pipe()
-        told = (theirs, self._output.theirs, log_levels(), dict(os.environ), storage.current_options(), nice)
+        told = (log_levels(), dict(os.environ), list(sys.path), list(sys.argv), storage.current_options(), nice)
         try:
-            self._process = start_process(_serve, told)
+            self._process = start_process([pipe.fileno() for pipe in (theirs, *self._output.theirs)])
+            self.connection.send(told)
         except BaseException:
             self._output.close()
             self.connection.close()
@@ -91,7 +92,7 @@ class _Running:
         finally:
             for pipe in (theirs, *self._output.theirs):
                 pipe.close()
-        self.number: int = self._process.pid
+        self.number = self._process.number
         # The connection does not show the end of the process, because forks of the process keep it open.
         self._end = self._process.sentinel
         if hasattr(os, "pidfd_open"):
@@ -147,7 +148,7 @@ class _Running:
             self._output.show()
         kill_holders(self._output.pipes)
         self._output.close()
-        code = find_exit_code(self._process)
+        code = self._process.find_exit_code()
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
@@ -216,9 +217,7 @@ class Worker:
             try:
                 running = _Running(nice=self._nice)
             except (OSError, EOFError) as error:
-                # The server's socket is in the folder for temporary files.
-                where = f"{tempfile.gettempdir()} has to stay as it is while a build runs"
-                why = where if isinstance(error, FileNotFoundError) else str(error) or "the system ends it at once"
+                why = str(error) or "the system ends it at once"
                 raise BuildError(f"no worker process can be started: {why}; the same command resumes") from error
             # Otherwise a process of a worker that is never closed would briefly outlive this process.
             weakref.finalize(self, running.kill)
@@ -235,11 +234,9 @@ class Worker:
         return how
 
 
-def _end_with_launcher() -> None:
+def _end_with_launcher(alive: int) -> None:
     """Ends this process when the launcher has ended, even during a read that hangs."""
-    launcher = multiprocessing.parent_process()
-    assert launcher is not None
-    launcher.join()
+    os.read(alive, 1)
     kill_with_descendants(os.getpid())
 
 
@@ -269,26 +266,29 @@ def _ignore_termination() -> None:
     unblock()
 
 
-def _serve(
-    connection: Connection,
-    output: tuple[Connection, ...],
-    levels: Mapping[str, int],
-    environment: Mapping[str, str],
-    options: storage.StorageOptions,
-    nice: int,
-) -> None:
+def serve(alive: int, connection_file: int, *output: int) -> None:
+    """Calls the functions that the launcher sends until it closes the connection. A forked process starts here.
+
+    Args:
+      alive: file descriptor of a pipe that ends with the launcher.
+      connection_file: file descriptor of the connection to the launcher.
+      output: file descriptors of the pipes to print to, as for `take_output`.
+    """
     # Its own process group lets the launcher find its descendants, and keeps signals of the terminal away.
     os.setpgid(0, 0)
     _ignore_termination()
     take_output(output)
+    connection: Connection = Connection(connection_file)
+    levels, environment, path, arguments, options, nice = connection.recv()
     reply = Reply(connection)
     take_log(reply, levels)
     os.nice(nice)
     # The fork server still has the environment from its own start.
     os.environ.clear()
     os.environ.update(environment)
+    sys.path[:], sys.argv[:] = path, arguments
     storage.set_options(options)
-    threading.Thread(target=_end_with_launcher, daemon=True, name="watch launcher").start()
+    threading.Thread(target=_end_with_launcher, args=(alive,), daemon=True, name="watch launcher").start()
     prepare_process()
     # When memory runs out, the kernel kills a worker first, so that the launcher survives to report it (proc(5)).
     with contextlib.suppress(OSError):
@@ -296,12 +296,12 @@ def _serve(
         score.write_text(str(min(int(score.read_text()) + 400, 1000)))
     while True:
         try:
-            function, arguments, is_second = connection.recv()
+            function, given, is_second = connection.recv()
         except (EOFError, OSError):  # the parent closed the connection or ended, maybe in the middle of a message
             return
         _attempt.is_second = is_second
         try:
-            outcome = function(*arguments)
+            outcome = function(*given)
         except (SampleError, BuildError) as error:
             outcome = error
         except Exception:  # a bug: the parent raises it

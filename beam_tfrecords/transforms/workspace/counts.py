@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import multiprocessing
 import os
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import Any, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.storage.threads import map_in_threads
+from beam_tfrecords.transforms.processes.server import is_worker
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
@@ -127,7 +127,7 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
       before: counts of the block in an earlier run, which are subtracted; None if no earlier run converted the block.
     """
     # A child process reports its request metrics to its parent.
-    is_told = multiprocessing.parent_process() is not None
+    is_told = is_worker()
     found = [BlockCounts.of(stats), BlockCounts(request_metrics={} if is_told else storage.take_request_metrics())]
     pause = _STORE_PAUSE_SECONDS if is_told and storage.has_scheme(folder) else 0.0
     if before is not None:

@@ -31,7 +31,7 @@ def call_in_worker() -> int:
 
 
 def suspend_server() -> None:
-    os.kill(fork_server._SERVER._forkserver_pid, signal.SIGSTOP)
+    os.kill(fork_server._servers[-1].number, signal.SIGSTOP)
 
 
 def test_a_suspended_server_is_replaced_and_the_workers_that_it_has_started_go_on(worker, monkeypatch):

@@ -41,7 +41,7 @@ def die_once(path: str) -> str:
 
 def worker_processes() -> set[int]:
     """The processes that were forked from the fork server."""
-    server = fork_server._SERVER._forkserver_pid
+    server = fork_server._servers[-1].number
     listed = subprocess.run(["ps", "-o", "pid=,stat=", "--ppid", str(server)], capture_output=True, text=True)
     return {int(line.split()[0]) for line in listed.stdout.splitlines() if "Z" not in line}
 

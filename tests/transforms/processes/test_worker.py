@@ -16,6 +16,7 @@ import pytest
 
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.storage.locks import try_lock
+from beam_tfrecords.transforms.processes.server import is_worker
 from beam_tfrecords.transforms.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
 
 ROOT = Path(__file__).parents[3]
@@ -48,6 +49,12 @@ def run_program(program: str, *arguments: object) -> subprocess.CompletedProcess
 
 def test_results_of_any_size_come_back(worker):
     assert worker.call(bytes, 10**7) == bytes(10**7)
+
+
+def test_a_worker_knows_what_it_is_and_has_the_search_path_and_arguments_of_its_launcher(worker, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, "/modules/of/a/user"])
+    assert (is_worker(), worker.call(is_worker)) == (False, True)
+    assert worker.call(eval, "[*__import__('sys').path, *__import__('sys').argv]") == [*sys.path, *sys.argv]
 
 
 def test_all_calls_run_in_one_process_that_is_not_this_one(worker):
@@ -140,7 +147,7 @@ def test_the_process_that_workers_are_forked_from_has_a_single_thread():
         from beam_tfrecords.transforms.processes import fork_server
         from beam_tfrecords.transforms.processes.worker import Worker
         Worker().call(os.getpid)
-        print(len(os.listdir(f"/proc/{fork_server._SERVER._forkserver_pid}/task")))
+        print(len(os.listdir(f"/proc/{fork_server._servers[-1].number}/task")))
     """
     assert run_program(program).stdout == "1\n"
 
