@@ -221,8 +221,9 @@ class DocumentSource(Source):
         }
         self._total, self._alternatives, self._missing, self._seen = 0, 0, list[str](), set[str]()
         # What finds nothing may be misspelt; documents need not have all that our mappings look for.
-        optional = [self.mapping.split, *self.mapping.values.values()] if names_mapping_file(self.mapping.name) else []
-        self._silent = [one for one in optional if one is not None]
+        optional = [self.mapping.split, self.mapping.class_names, *self.mapping.values.values()]
+        is_own = names_mapping_file(self.mapping.name)
+        self._silent = [one for one in optional if is_own and isinstance(one, Expression)]
         samples = self._samples()
         first = list(itertools.islice(samples, MOST_FIRST))
         refuse_unfit(self.mapping, self.documents[0].file, find_problem(self.mapping, first, self._missing))
@@ -310,6 +311,8 @@ class DocumentSource(Source):
                 self._describe(split_column="split")
         split = split or document.named
         names = self._find_names(node, document)
+        if names:
+            self._silent = [one for one in self._silent if one is not mapping.class_names]
         objects = self._reader.read(node, names) if mapping.objects else Objects()
         contents = needs.contents if mapping.objects else needs.contents - {Content.OBJECTS}
         ref = reference(key, entry.path, objects, contents, split=split, found=entry)

@@ -89,7 +89,13 @@ def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
     return next((count for count, is_shared in enumerate(shared) if not is_shared), min(len(one), len(other)))
 
 
-def _near(below: str, document: str) -> tuple[bool, bool, int]:
-    """Ranks an image by its folder: that of the document, one that differs in words such as `images`, nearer ones."""
+def _near(below: str, document: str) -> tuple[bool, bool, bool, int]:
+    """Ranks an image by its folder.
+
+    First is the folder of the document, then one that differs in words such as `images`, then one with the name of the
+    document, such as `images/train` for `train.json`, and then the nearest.
+    """
     folder, own = posixpath.dirname(below), posixpath.dirname(document)
-    return folder == own, plain_path(folder) == plain_path(own), _count_common(folder.split("/"), own.split("/"))
+    parts, name = folder.split("/"), posixpath.splitext(posixpath.basename(document))[0]
+    is_alike = plain_path(folder) == plain_path(own)
+    return folder == own, is_alike, name in parts, _count_common(parts, own.split("/"))

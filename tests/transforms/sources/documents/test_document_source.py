@@ -238,11 +238,14 @@ def test_a_sample_without_a_split_is_in_that_of_others_without_one(folder, opene
 
 def test_expressions_of_a_mapping_that_find_nothing_are_named(folder, opened, listed):
     lines = [{"image": "a.jpg", "seconds": 1}, {"image": "b.jpg", "fold": "val"}]
-    (folder / "my.yaml").write_text("image: image\nsplit: flod\ncolumns: {time: seconds, day: date}\n")
+    (folder / "my.yaml").write_text(
+        "image: image\nsplit: flod\nclass_names: names\ncolumns: {time: seconds, day: date}\n"
+    )
     source = opened(write_lines(folder / "1.jsonl", lines), mapping=str(folder / "my.yaml"))
     listed(source)
     assert [note for note in source.notes if "nothing" in note] == [
         "`split: flod` of the mapping my.yaml finds nothing in 2 samples",
+        "`class_names: names` of the mapping my.yaml finds nothing in 2 samples",
         "`columns.day: date` of the mapping my.yaml finds nothing in 2 samples",
     ]
 

@@ -313,6 +313,7 @@ class_names: about.classes
     source = opened(folder, mapping=str(folder / "my.yaml"))
     samples = listed(source)
     assert [samples[f"{letter}.jpg"].label for letter in "abcd"] == ["dog", "fish", "bird", 1]
+    assert not [note for note in source.notes if "class_names" in note]
     assert "about" in source.description.uses
 
 
@@ -353,3 +354,16 @@ def test_pixels_of_objects_are_refused_by_name(name, folder, opened, listed):
         listed(opened(folder, mapping=name))
     assert "reads none of 1 elements, which are of other kinds, such as '" in str(error.value)
     assert words in str(error.value)
+
+
+def test_images_of_one_name_are_in_the_folder_with_the_name_of_their_document(tmp_path, opened, listed):
+    box = {"type": "bbox", "label_id": 0, "bbox": [1, 2, 3, 4]}
+    for subset, label in (("train", "cat"), ("val", "dog")):
+        (tmp_path / "images" / subset).mkdir(parents=True)
+        (tmp_path / "images" / subset / "0.jpg").write_bytes(b"pixels")
+        categories = {"label": {"labels": [{"name": label}]}}
+        items = [{"id": "0", "annotations": [box], "image": {"path": "0.jpg"}}]
+        write_json(tmp_path / f"annotations/{subset}.json", {"categories": categories, "items": items})
+    samples = listed(opened(tmp_path, mapping="datumaro"))
+    found = {key: (sample.split, sample.objects.labels) for key, sample in samples.items()}
+    assert found == {"images/train/0.jpg": ("train", ("cat",)), "images/val/0.jpg": ("validation", ("dog",))}
