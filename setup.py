@@ -7,15 +7,13 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 VERSION = "1.0.0"
-# Address of the repository; filled in at the release, with RELEASED_AS in beam_tfrecords/extras.py.
-REPOSITORY = ""
+EXTRAS = runpy.run_path(str(Path(__file__).parent / "beam_tfrecords" / "extras.py"))
+REPOSITORY = EXTRAS["REPOSITORY"]
 
 
 def long_description() -> str:
     """Returns README.md with absolute links, because the package index shows it outside the repository."""
-    folder = Path(__file__).parent
-    extras = runpy.run_path(str(folder / "beam_tfrecords" / "extras.py"))
-    text = extras["install_release"]((folder / "README.md").read_text(encoding="utf-8"))
+    text = EXTRAS["install_release"]((Path(__file__).parent / "README.md").read_text(encoding="utf-8"))
     if not REPOSITORY:
         return text
     relative = r"(?![a-z]+:|#)"
@@ -89,6 +87,7 @@ NIGHTLY = [
     *TORCH,
     *GRAIN,
     "torchdata>=0.11,<1",
+    "torchvision>=0.19,<1",
     # They read what stands beside the shards: croissant.json, the index for DALI, and the card.
     "mlcroissant>=1.1,<2",
     "datasets>=5,<6",

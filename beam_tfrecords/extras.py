@@ -6,6 +6,8 @@ import re
 
 # Name of the package in an index; filled in at the release. Before it, the package is installed from a clone.
 RELEASED_AS = ""
+# Address of the repository; filled in at the release.
+REPOSITORY = ""
 
 
 def install_hint(extra: str) -> str:

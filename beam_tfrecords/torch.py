@@ -287,8 +287,11 @@ class _MakeItem:
                 label = torch.from_numpy(label[..., 0].astype(np.int64))
             elif isinstance(label, np.ndarray):
                 label = torch.from_numpy(label)
-            example = Pair((torch.from_numpy(image), label))
-        return self.transform(example) if self.transform else example
+            example = (torch.from_numpy(image), label)
+        if self.transform:
+            example = self.transform(example)
+        # Transforms of torchvision take only a tuple of Python's own apart.
+        return Pair(example) if type(example) is tuple and len(example) == 2 else example
 
 
 def _share(records: Records, shard: tuple[int, int]) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import re
 
 from sphinx.application import Sphinx
 
-from beam_tfrecords.extras import install_release
+from beam_tfrecords.extras import REPOSITORY, install_release
 
 project = "beam-tfrecords"
 copyright = project
@@ -18,6 +18,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_external_toc",
 ]
@@ -48,12 +49,13 @@ html_title = f"beam-tfrecords {version}"
 html_show_sourcelink = False
 html_copy_source = False
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_favicon = "_static/favicon.svg"
 html_css_files = ["site.css"]
 html_js_files = ["names.js"]
 html_theme_options = {
     "logo": {"text": "beam-tfrecords"},
-    "navbar_end": ["version-switcher", "theme-switcher"],
+    "navbar_end": ["source", "version-switcher", "theme-switcher"],
     "switcher": {"json_url": "../versions.json", "version_match": version},
     # The file is written after the build: docs/build_site.py.
     "check_switcher": False,
@@ -64,7 +66,8 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_context = {"default_mode": "auto"}
+# The source is in the repository, once that has an address; until then the site has the modules of the public names.
+html_context = {"default_mode": "auto", "repository": REPOSITORY}
 
 
 def name_files_of_the_repository(app: Sphinx, page: str, source: list[str]) -> None:
@@ -77,7 +80,14 @@ def install_the_release(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = install_release(source[0])
 
 
+def lead_searches_to_the_page(app: Sphinx, page: str, source: list[str]) -> None:
+    """Makes a place of a page the first result for each word of its comment `<!-- search: word, word -->`."""
+    words = re.compile(r"^<!-- search: (.*) -->$", re.MULTILINE)
+    source[0] = words.sub(lambda found: "```{index} ! " + found[1].replace(", ", ", ! ") + "\n```", source[0])
+
+
 def setup(app: Sphinx) -> None:
     """Connects the functions above."""
+    app.connect("source-read", lead_searches_to_the_page)
     app.connect("source-read", name_files_of_the_repository)
     app.connect("source-read", install_the_release)

@@ -154,6 +154,29 @@ def test_prompts_and_results_of_examples_are_not_copied(open_page):
         assert lines == ['dataset = build("photos/", "built/", image_size=16, quiet=True)', "dataset.num_records"]
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_no_command_is_cut(open_page, name):
+    with open_page(name) as page:
+        cut = "blocks => blocks.filter(one => one.scrollWidth > one.clientWidth).map(one => one.textContent)"
+        assert page.locator("div.highlight-bash pre").evaluate_all(cut) == []
+
+
+def test_the_start_page_leads_to_the_source(open_page):
+    with open_page("index.html") as page:
+        page.locator("a.source-link:visible").first.click()
+        page.locator("main a[href*='build/build']").click()
+        assert "def build(" in page.locator("main").inner_text()
+
+
+WORDS = [("stratify", "sources/splits.html"), ("keras", "tutorial.html"), ("augmentation", "recipes.html")]
+
+
+@pytest.mark.parametrize(("words", "found"), WORDS)
+def test_the_first_page_that_the_search_finds_answers_the_question(open_page, words, found):
+    with open_page(f"search.html?q={words}") as page:
+        assert found in (page.locator("#search-results li a").first.get_attribute("href") or "")
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize(("words", "found"), [("near duplicates", "failures.html"), ("WriteDataset", "api.html")])
 def test_the_search_finds_pages(open_page, width, words, found):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, default_collate
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from beam_tfrecords import Records, mix, open_dataset
@@ -320,6 +320,27 @@ def test_the_passages_of_the_documentation_run(tmp_path, photos, build):
     for code, end in ends.items():
         # In processes of their own, as `torch.optim` imports a compiler that ends one in which TensorFlow is imported.
         subprocess.run([sys.executable, "-c", f"{code}\n{end}"], check=True, cwd=tmp_path)
+
+
+def test_the_recipe_for_augmentation_runs(tmp_path, photos, build):
+    pytest.importorskip("torchvision")
+    (code,) = (one.text for one in passages_of(PROJECT / "docs" / "recipes.md") if "torchvision" in one.text)
+    build(tmp_path / "out" / "photos", f"--input={photos}", "--image_size=64")
+    end = "assert images.shape == (8, 3, 56, 56) and images.dtype == torch.float32 and labels.dtype == torch.int64"
+    subprocess.run([sys.executable, "-c", f"{code}\n{end}"], check=True, cwd=tmp_path)
+
+
+def test_a_transform_gets_a_plain_pair_and_its_pairs_make_batches(records):
+    got = []
+
+    def keep(pair):
+        got.append(type(pair))
+        return pair
+
+    images, labels = default_collate(
+        [*map(RecordDataset(records, as_supervised=True, transform=keep).__getitem__, (0, 1))]
+    )
+    assert (images.shape, labels.shape, set(got)) == ((2, 3, 32, 32), (2,), {tuple})
 
 
 def test_the_tutorial_trains_a_model(tmp_path, photos, build):
