@@ -7,71 +7,26 @@ index, which has the location of each record.
 from __future__ import annotations
 
 import hashlib
+import importlib.resources
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.files import INDEX_FOLDER
-from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.dataset.label_files import label_files
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.features.fields import ARRAY_FIELD
 from beam_tfrecords.transforms.publishing.tfds_metadata import VERSION
 
 _CROISSANT = "http://mlcommons.org/croissant/"
-# The context that the specification prescribes.
-_CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    **{
-        name: f"cr:{name}"
-        for name in (
-            *(
-                "arrayShape",
-                "citeAs",
-                "column",
-                "containedIn",
-                "equivalentProperty",
-                "extract",
-                "field",
-                "fileProperty",
-            ),
-            *("fileObject", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath", "key", "md5"),
-            *("parentField", "path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate"),
-            *("separator", "source", "subField", "transform"),
-        )
-    },
-    "conformsTo": "dct:conformsTo",
-    "cr": _CROISSANT,
-    "rai": f"{_CROISSANT}RAI/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "description": {"@container": "@language"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "name": {"@container": "@language"},
-    "sc": "https://schema.org/",
-}
 # Property -> the setting with the same value.
 _SETTINGS = {"license": "license", "url": "homepage", "citeAs": "citation"}
 # Maximum number of classes whose names are in the file itself.
 _MOST_CLASSES = 10_000
-_COLUMNS = {
-    "key": "key of the sample",
-    "label": "name of its class, if it has exactly one",
-    "offset": "where the framed record begins in the shard, in bytes; the example begins 12 bytes later",
-    "length": "bytes of the framed record: the example, 12 bytes before and 4 after it",
-    "height": "of the stored image, in pixels",
-    "width": "of the stored image, in pixels",
-    "brightness": "mean of the stored image, 0 to 255",
-    "contrast": "standard deviation of the stored image",
-    "sharpness": "variance of the Laplacian of the stored image",
-    "content_hash": "BLAKE3 of the image file; of several, of their hashes",
-}
-_TYPES = {pa.string(): "sc:Text", pa.int64(): "cr:Int64", pa.int32(): "cr:Int32", pa.float32(): "cr:Float32"}
+# The context that the specification prescribes, and the described columns of the index.
+_FIXED = json.loads((importlib.resources.files(__package__) / "croissant.json").read_bytes())
 
 
 def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
@@ -86,7 +41,7 @@ def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
     own = [file for file, found in lists.items() if file in files and found == dataset.class_names]
     names = own[0] if own and len(dataset.class_names) > _MOST_CLASSES else None
     described = {
-        "@context": _CONTEXT,
+        "@context": _FIXED["context"],
         "@type": "sc:Dataset",
         "conformsTo": f"{_CROISSANT}1.1",
         "name": name,
@@ -174,8 +129,8 @@ def _records(name: str) -> dict[str, Any]:
     prefix = re.escape(name)
     numbers = r"[0-9]{5,}-of-[0-9]{5,}"
     columns = [
-        _field("records", column, _TYPES[INDEX_SCHEMA.field(column).type], description, {"column": column})
-        for column, description in _COLUMNS.items()
+        _field("records", column, about["dataType"], about["description"], {"column": column})
+        for column, about in _FIXED["columns"].items()
     ]
     return {
         "@type": "cr:RecordSet",

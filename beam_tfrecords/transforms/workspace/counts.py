@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import os
 import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -24,6 +24,9 @@ from beam_tfrecords.transforms.processes.server import is_worker
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
+
+# Marks a field whose sum is its largest value, because every worker tells the same number or none.
+_LARGEST = {"add": max}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,16 +56,6 @@ class BlockCounts:
         written = sum(stats.total(what) for what in ("written", "filtered", "merged", "replaced"))
         return cls(1, written, stats.total("failed"))
 
-    @classmethod
-    def sum(cls, counts: Iterable[BlockCounts]) -> BlockCounts:
-        """Returns the sum of several counts."""
-        blocks = written = failed = 0
-        request_metrics: Counter[str] = Counter()
-        for one in counts:
-            blocks, written, failed = blocks + one.blocks, written + one.written, failed + one.failed
-            request_metrics.update(one.request_metrics)
-        return cls(blocks, written, failed, dict(request_metrics))
-
 
 @dataclasses.dataclass(frozen=True)
 class StageCounts:
@@ -81,10 +74,10 @@ class StageCounts:
 
     rewritten: int = 0
     composed: int = 0
-    shards: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    shards: Mapping[str, int] = dataclasses.field(default_factory=dict, metadata=_LARGEST)
     listed: int = 0
     searched: int = 0
-    ranges: int = 0
+    ranges: int = dataclasses.field(default=0, metadata=_LARGEST)
     evaluated: int = 0
     converted: int = 0
 
@@ -93,20 +86,28 @@ class StageCounts:
         """Whether a stage after the blocks has started, so that all blocks are done."""
         return bool(self.searched or self.rewritten or self.evaluated or self.shards)
 
-    @classmethod
-    def sum(cls, counts: Iterable[StageCounts]) -> StageCounts:
-        """Returns the sum of several counts."""
-        rewritten = composed = listed = searched = ranges = evaluated = converted = 0
-        shards: dict[str, int] = {}
-        for one in counts:
-            rewritten, composed = rewritten + one.rewritten, composed + one.composed
-            listed, searched, ranges = listed + one.listed, searched + one.searched, max(ranges, one.ranges)
-            shards.update(one.shards)
-            evaluated, converted = evaluated + one.evaluated, converted + one.converted
-        return cls(rewritten, composed, shards, listed, searched, ranges, evaluated, converted)
-
 
 Counts = TypeVar("Counts", BlockCounts, StageCounts)
+
+
+def add_up(kind: type[Counts], several: Iterable[Counts]) -> Counts:
+    """Returns the sum of counts: of each field, and of each key of a mapping."""
+    found = list(several)
+    return kind(
+        **{
+            field.name: _add_field(field, [getattr(one, field.name) for one in found])
+            for field in dataclasses.fields(kind)
+        }
+    )
+
+
+def _add_field(field: dataclasses.Field[Any], values: Sequence[Any]) -> Any:
+    add = field.metadata.get("add", sum)
+    if field.default is not dataclasses.MISSING:
+        return add([field.default, *values])
+    return {key: add([one[key] for one in values if key in one]) for key in dict.fromkeys(itertools.chain(*values))}
+
+
 _lock = threading.Lock()
 # Counts of this process: (process number, folder of counts) -> file, counts, and time of the last write. A forked
 # process starts from zero.
@@ -183,7 +184,7 @@ def _add(folder: str, found: Sequence[Counts], *, pause: float = 0.0) -> None:
         first = now if pause and storage.has_scheme(folder) else -math.inf
         new = (storage.join(folder, f"{uuid.uuid4().hex}.json"), kind(), first)
         path, earlier, written = _own.get((os.getpid(), folder), new)
-        counts = kind.sum([earlier, *found])
+        counts = add_up(kind, [earlier, *found])
         if now - written >= pause:
             write_state(path, counts)
             written = now
@@ -216,7 +217,7 @@ def _sum(kind: type[Counts], folder: str) -> Counts:
     files = [file.path for file in _list_counts(folder)]
     read = functools.partial(read_state, kind)
     found = map_in_threads(read, files, threads=_READERS) if storage.has_scheme(folder) else map(read, files)
-    return kind.sum(counts for counts in found if counts is not None)
+    return add_up(kind, (counts for counts in found if counts is not None))
 
 
 def _list_counts(folder: str) -> list[storage.FileEntry]:
