@@ -26,7 +26,7 @@ _SETTINGS = {"license": "license", "url": "homepage", "citeAs": "citation"}
 # Maximum number of classes whose names are in the file itself.
 _MOST_CLASSES = 10_000
 # The context that the specification prescribes, and the described columns of the index.
-_FIXED = json.loads((importlib.resources.files(__package__) / "croissant.json").read_bytes())
+_FIXED = json.loads((importlib.resources.files(__package__) / "croissant_terms.json").read_bytes())
 
 
 def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
