@@ -153,25 +153,36 @@ def fill_numbers(names: Mapping[int, str], *, first: int) -> tuple[str, ...]:
     return tuple(names.get(number, f"category_{number}") for number in range(first, max(names, default=-1) + 1))
 
 
-def name_by_texts(labels: Iterable[Scalar], *, first_class: int = 0) -> tuple[ClassNames, bool]:
+def name_by_texts(
+    labels: Iterable[Scalar], *, first_class: int = 0, are_texts: bool = False
+) -> tuple[ClassNames, bool]:
     """Returns the classes of a table's `numbered_label`s in the order of their numbers, and whether texts name them.
 
-    The numbers name the classes if a number has several texts, or a text several numbers.
+    If a number has several texts, or a text several numbers, the labels alone are the classes.
+
+    Args:
+      labels: the labels; a label that is the text of another one belongs to its class.
+      first_class: number of the class with index 0; 0 if a label has the number 0.
+      are_texts: whether the labels are texts beside which there are numbers, rather than numbers beside texts.
 
     Raises:
       RequestError: as `infer_class_names`.
     """
-    numbered = [label for label in labels if isinstance(label, str) and "\t" in label]
-    others = [label for label in labels if label not in set(numbered)]
-    pairs = {label: label.split("\t", 1) for label in numbered}
-    texts = {int(number): text for number, text in pairs.values()}
-    are_names = len(texts) == len(set(texts.values())) == len(pairs) and not any(
-        label not in (None, "") for label in others
+    numbered = {label: label.split("\t", 1) for label in labels if isinstance(label, str) and "\t" in label}
+    texts = {int(number): text for number, text in numbered.values()}
+    others = [label for label in labels if label not in numbered]
+    known = {text: number for number, text in texts.items()} if are_texts else {}
+    are_names = len(texts) == len(set(texts.values())) == len(numbered) and not any(
+        label not in (None, "") and label not in known for label in others
     )
-    classes = infer_class_names([*texts, *others], numbers_are_indices=True, first_class=first_class)
-    names = {name: texts.get(int(name), f"category_{name}") if are_names else name for name in classes.names}
-    names_of: dict[Scalar, str] = {label: names[str(int(number))] for label, (number, _) in pairs.items()}
-    return ClassNames(tuple(names.values()), classes.numbers_are_indices and not are_names, names_of), are_names
+    if are_texts and not are_names:
+        names = sorted({*texts.values(), *(str(label) for label in others if label not in (None, ""))})
+        return ClassNames(tuple(names), names_of={label: text for label, (_, text) in numbered.items()}), False
+    unnamed = [label for label in others if label not in known]
+    classes = infer_class_names([*texts, *unnamed], numbers_are_indices=True, first_class=first_class)
+    names_of_all = {name: texts.get(int(name), f"category_{name}") if are_names else name for name in classes.names}
+    names_of: dict[Scalar, str] = {label: names_of_all[str(int(number))] for label, (number, _) in numbered.items()}
+    return ClassNames(tuple(names_of_all.values()), classes.numbers_are_indices and not are_names, names_of), are_names
 
 
 def infer_class_names(

@@ -48,7 +48,7 @@ from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.listing.limiting import choose_refs
 from beam_tfrecords.transforms.listing.listing import Listing, read_batches
 from beam_tfrecords.transforms.refs.ref_columns import join_packed, one_by_one, unpack_refs
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger
@@ -279,10 +279,18 @@ def _describe_refs(refs: Sequence[SampleRef]) -> list[str]:
     rows = [["sample", "split", "label", "source"]]
     for ref in refs:
         labels = ref.label if isinstance(ref.label, list) else [ref.label]
-        label = ", ".join("(none)" if name is None else str(name) for name in labels)
+        label = ", ".join("(none)" if name is None else _shown(name) for name in labels)
         if ref.objects:
-            label = ", ".join(f"{count} {name}" for name, count in Counter(ref.objects.labels).items()) or "(no object)"
+            label = (
+                ", ".join(f"{count} {name}" for name, count in Counter(map(_shown, ref.objects.labels)).items())
+                or "(no object)"
+            )
         cells = (ref.key, ref.split or "(none)", label, ref.uri or "(no image)")
         rows.append([escape(cell) for cell in cells])
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, [*widths, 0], strict=True)) for row in rows]
+
+
+def _shown(label: Scalar) -> str:
+    """Returns a label; of one with a number and a text, the text."""
+    return str(label).rpartition("\t")[2]

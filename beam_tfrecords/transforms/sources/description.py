@@ -39,6 +39,7 @@ class Description:
       one_hot_length: number of zeros and ones in a label that is a list of them; 0 for other labels.
       text_column: column whose texts name the classes of labels that are numbers, if each class has one text; labels
         are then `numbered_label`s. "" for other labels.
+      number_column: column with the class numbers of labels that are texts, likewise.
       class_names: class names in index order, if the source defines them; labels are then names.
       found_classes: class names in files beside the samples, which name labels that they fit.
       uses: fields of documents that the reader uses, and the fields of a layout that store them.
@@ -68,6 +69,7 @@ class Description:
     first_class: int = 0
     one_hot_length: int = 0
     text_column: str = ""
+    number_column: str = ""
     class_names: Sequence[str] = ()
     found_classes: Sequence[FoundClasses] = ()
     uses: Uses = dataclasses.field(default_factory=dict)

@@ -104,12 +104,13 @@ def _find_classes(
         return _number_classes(spec, listing, tally, ClassNames(names), kept)
     if seen.labels_are_numbered:
         return _number_classes(spec, listing, tally, name_numbered(listing.labels, first_class=first), kept)
-    if seen.text_column:
-        found, are_names = name_by_texts(listing.labels, first_class=first)
+    if beside := seen.text_column or seen.number_column:
+        kinds, kind = ("names", "text") if seen.text_column else ("numbers", "number")
+        found, are_named = name_by_texts(listing.labels, first_class=first, are_texts=not seen.text_column)
         tally.notes.append(
-            f"class names from the column {seen.text_column!r}"
-            if are_names
-            else f"the column {seen.text_column!r} is not used: it does not have one text for each label"
+            f"class {kinds} from the column {beside!r}"
+            if are_named
+            else f"the column {beside!r} is not used: it does not have one {kind} for each label"
         )
         return _number_classes(spec, listing, tally, found, kept)
     in_cells = seen.labels_may_be_indices and spec.source.table.label_separator is None

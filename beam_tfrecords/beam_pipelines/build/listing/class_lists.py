@@ -90,7 +90,7 @@ def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]
     """Chooses the list beside the input that all labels fit."""
     fitting: dict[tuple[str, ...], tuple[FoundClasses, ChosenClasses]] = {}
     notes: list[str] = []
-    names_itself = bool(seen.class_names) or seen.labels_are_numbered or bool(seen.text_column)
+    names_itself = bool(seen.class_names) or seen.labels_are_numbered or bool(seen.text_column or seen.number_column)
     for found in seen.found_classes:
         names = found.classes.names if found.classes else ()
         if found.classes is None:

@@ -154,6 +154,7 @@ class JoinedSamples:
                 label_column=found.label,
                 has_several_labels=cells.has_several_labels,
                 text_column=cells.text or "",
+                number_column=cells.number or "",
                 one_hot_length=cells.one_hot_length,
                 labels_may_be_indices=True,
                 class_names=(),

@@ -47,6 +47,9 @@ from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, T
 # Names of columns with the class names of labels that are numbers: after the label's name, and of any label.
 _TEXT_WORDS = ("name", "text", "title")
 _TEXT_COLUMNS = frozenset({"labelname", "classname", "categoryname", "labeltext", "classtext", "categorytext"})
+# Likewise of columns with the class numbers of labels that are texts.
+_NUMBER_WORDS = ("id", "index", "idx", "number", "no", "num", "")
+_NUMBER_COLUMNS = frozenset({"labelid", "classid", "categoryid", "labelindex", "classindex", "classidx"})
 # Number of rows from which to infer the kind of labels.
 _ROWS = 1000
 
@@ -95,6 +98,7 @@ class RowReader:
       class_names: class names of labels that are indices; empty if the table does not name classes.
       flags: meaning of labels that are zeros and ones, in columns or lists; None for other labels.
       text: column with the class name for a label that is a number, or None.
+      number: column with the class number for a label that is a text, or None.
       value_label: column of labels that are numbers or texts instead of classes; None for other labels.
       are_numbers: whether these labels are numbers, or lists of numbers, also as text.
       has_several: whether an empty label means an empty list of labels.
@@ -109,6 +113,7 @@ class RowReader:
     class_names: Sequence[str] = ()
     flags: Flags | None = None
     text: str | None = None
+    number: str | None = None
     value_label: str | None = None
     are_numbers: bool = False
     has_several: bool = False
@@ -117,7 +122,7 @@ class RowReader:
     @functools.cached_property
     def needed(self) -> Sequence[str]:
         """All columns that the reader uses."""
-        return tuple(dict.fromkeys([*self.columns.needed, *self.features, *([self.text] if self.text else [])]))
+        return tuple(dict.fromkeys([*self.columns.needed, *self.features, *filter(None, (self.text, self.number))]))
 
     @property
     def provides(self) -> frozenset[Content]:
@@ -151,6 +156,7 @@ class RowReader:
             "has_several_labels": self.has_several_labels,
             "one_hot_length": self.one_hot_length,
             "text_column": self.text or "",
+            "number_column": self.number or "",
         }
 
     @property
@@ -262,7 +268,14 @@ class RowReader:
         if self.text and (number := whole_number(label)) is not None:
             text = " ".join(read_text(row, self.text, required=False).split())
             return numbered_label(number, text) if text else label
+        if self.number and isinstance(label, str):
+            return self._numbered(label, row)
         return [] if label is None and self.has_several else self._class_of(label)
+
+    def _numbered(self, label: str | int | None, row: Mapping[str, Any]) -> str | int | None:
+        """Returns a label that is a text with its number; without one if the row has none."""
+        number = read_text(row, self.number, required=False) if self.number and isinstance(label, str) else ""
+        return numbered_label(int(number), " ".join(str(label).split())) if label and number.isdecimal() else label
 
     def _class_of(self, label: Scalar) -> Scalar:
         """Returns the name of a class; None for -1 if classes have names."""
@@ -273,7 +286,9 @@ class RowReader:
     def _labels(self, rows: Sequence[Mapping[str, Any]]) -> list[Value]:
         """Applies `label` to several rows."""
         of, labels = self.columns, None
-        are_plain = not (self.flags or self.text or self.label_separator or self.class_names or self.has_several)
+        are_plain = not (
+            self.flags or self.text or self.number or self.label_separator or self.class_names or self.has_several
+        )
         if of.label is not None and are_plain:
             labels = plain_labels(rows, of.label)
         return [self.label(row) for row in rows] if labels is None else list(labels)
@@ -305,7 +320,10 @@ class RowReader:
     def objects(self, row: Mapping[str, Any]) -> Objects | None:
         """Returns the annotated objects; None for a table without object columns."""
         if self.columns.boxes:
-            return self.columns.boxes.read(row, self.object_classes)
+            found = self.columns.boxes.read(row, self.object_classes)
+            if self.number:
+                found = dataclasses.replace(found, labels=[self._numbered(label, row) for label in found.labels])
+            return found
         return self.columns.objects.read(row, self.object_classes) if self.columns.objects else None
 
     def group(self, row: Mapping[str, Any]) -> str | None:
@@ -370,7 +388,12 @@ def row_reader(
     flags = None if has_several else find_list_flags(found, separator)
     flags = flags and _check_unknown(flags, table, settings.unknown_labels)
     if names and not (flags or separator or has_several or needs.class_names):
-        cells = dataclasses.replace(cells, text=_find_texts(table, cells, needs))
+        text = _find_texts(table, cells, needs)
+        cells = dataclasses.replace(
+            cells, text=text, number=None if text else _find_numbers(table, cells, columns.label)
+        )
+    elif columns.boxes and columns.boxes.label and not needs.class_names and not cells.object_classes:
+        cells = dataclasses.replace(cells, number=_find_numbers(table, cells, columns.boxes.label))
     are_lists = any(isinstance(cell, list) and len(cell) != 1 for cell in found)
     return dataclasses.replace(cells, flags=flags, has_several_labels=flags.are_several if flags else are_lists)
 
@@ -385,16 +408,32 @@ def _find_texts(table: Table, cells: RowReader, needs: Needs) -> str | None:
         is_beside = bool(folder) and folder == label.rpartition("/")[0] and plain_name(last) in _TEXT_WORDS
         if name == label or not (is_beside or plain_name(name) in wanted):
             continue
-        rows = table.head((label, name), _ROWS)
-        with contextlib.suppress(SampleError):
-            found = [(read_label(row, label), read_text(row, name, required=False)) for row in rows]
-            known = ((str(number), text) for number, text in found if number is not None)
-            pairs = {pair for pair in known if pair[0] not in cells.missing}
-            numbers, texts = {number for number, _ in pairs}, {text for _, text in pairs}
-            are_named = all(map(str.isdecimal, numbers)) and all(text and not text.isdecimal() for text in texts)
-            if are_named and len(numbers) == len(texts) == len(pairs) > 1:
-                return name
+        if _name_each_other(table, cells, number=label, text=name):
+            return name
     return None
+
+
+def _find_numbers(table: Table, cells: RowReader, label: str | None) -> str | None:
+    """Returns the column with the class numbers of labels that are texts, based on the first rows."""
+    plain = plain_name(label or "")
+    base = next((plain.removesuffix(word) for word in _TEXT_WORDS if plain.endswith(word)), plain)
+    wanted = {f"{base}{word}" for word in _NUMBER_WORDS} | _NUMBER_COLUMNS
+    others = [name for name in table.columns if label and name != label and plain_name(name) in wanted]
+    texts = [name for name in others if _name_each_other(table, cells, number=name, text=label or "", skips_empty=True)]
+    return texts[0] if texts else None
+
+
+def _name_each_other(table: Table, cells: RowReader, *, number: str, text: str, skips_empty: bool = False) -> bool:
+    """Whether each number in a column has one text in another, and each text one number."""
+    with contextlib.suppress(SampleError):
+        rows = table.head((number, text), _ROWS)
+        found = [(read_label(row, number), read_text(row, text, required=False)) for row in rows]
+        known = ((str(one), name) for one, name in found if one is not None and (name or not skips_empty))
+        pairs = {pair for pair in known if pair[0] not in cells.missing}
+        numbers, texts = {one for one, _ in pairs}, {name for _, name in pairs}
+        are_named = all(map(str.isdecimal, numbers)) and all(name and not name.isdecimal() for name in texts)
+        return are_named and len(numbers) == len(texts) == len(pairs) > 1
+    return False
 
 
 def _check_unknown(flags: Flags, table: Table, meaning: UnknownLabels | None) -> Flags:

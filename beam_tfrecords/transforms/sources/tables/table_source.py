@@ -102,6 +102,7 @@ class TableSource(Source):
                     keys_are_pairs=_has_pairs(table, columns),
                 )
             )
+        self._readers = _number_alike(self._readers)
         first = next((one for one in self._readers if one.columns.label or one.columns.labels), self._readers[0])
         columns, cells = first.columns, first.cells
         images = columns.images or columns.patterns
@@ -256,3 +257,11 @@ def _merge_types(tables: Sequence[TableFile]) -> Mapping[str, str] | None:
                     code="columns_differ",
                 )
     return merged
+
+
+def _number_alike(readers: Sequence[TableReader]) -> list[TableReader]:
+    """Returns the readers of tables that all take the class numbers of their texts from one column, or none does."""
+    number = next((one.cells.number for one in readers if one.cells.number), None)
+    is_there = all(number in one.table.columns for one in readers if one.columns.label or one.columns.boxes)
+    column = number if is_there else None
+    return [dataclasses.replace(one, cells=dataclasses.replace(one.cells, number=column)) for one in readers]
