@@ -12,7 +12,8 @@ import tempfile
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from beam_tfrecords import build, open_dataset
+from beam_tfrecords import open_dataset
+from beam_tfrecords.beam_pipelines.commands.demo import demo
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -20,7 +21,6 @@ from tests.docs.following import Follower
 from tests.docs.pages import passages_of
 
 _PROJECT = pathlib.Path(__file__).resolve().parents[1]
-_PHOTOS = _PROJECT / "tests" / "data" / "photos"
 # Down to the end of the second class.
 _WIDTH, _CLASSES = 900, 2
 # A palette makes it a third as large, and the photos are small.
@@ -28,28 +28,19 @@ _COLORS = 128
 
 
 def main() -> None:
-    """Builds the photos of `make demo` and the dataset of the tutorial, and photographs their reports."""
+    """Builds the datasets of `beam-tfrecords demo` and of the tutorial, and photographs their reports."""
     with tempfile.TemporaryDirectory() as folder:
         _photograph(_build_demo(folder), _PROJECT / "docs" / "report.png")
         _photograph(_follow_tutorial(folder), _PROJECT / "docs" / "tutorial_report.png")
 
 
 def _build_demo(folder: str) -> str:
-    dataset = build(
-        input=_PHOTOS,
-        output=pathlib.Path(folder, "photos_dataset"),
-        name="photos",
-        image_size=224,
-        splits="train=0.8,validation=0.2",
-        stratify=True,
-        quiet=True,
-    )
-    return dataset.path
+    demo([str(pathlib.Path(folder, "sample"))])
+    return str(pathlib.Path(folder, "sample", "dataset"))
 
 
 def _follow_tutorial(folder: str) -> str:
     """Follows the tutorial to its first version."""
-    pathlib.Path(folder, "photos").symlink_to(_PHOTOS)
     page = _PROJECT / "docs" / "tutorial.md"
     verify = next(one for one in passages_of(page) if one.text.startswith("beam-tfrecords verify"))
     os.chdir(folder)

@@ -6,6 +6,7 @@ import functools
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 import jinja2
@@ -21,7 +22,7 @@ from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan,
 from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, ShownRecordReader, thumbnail_side
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.dataset.dataset import Dataset
-from beam_tfrecords.dataset.files import CHANGES, DUPLICATES, FAILURES, REPORT, VERSION_NAME
+from beam_tfrecords.dataset.files import CHANGES, DUPLICATES, FAILURES, REPORT, SUCCESS, VERSION_NAME
 from beam_tfrecords.dataset.manifest import FAILURE_CHECK, GROUP_CHECK
 from beam_tfrecords.dataset.published import read_changes
 from beam_tfrecords.dataset.published_paths import PublishedPaths
@@ -85,7 +86,7 @@ def write_report(
 def render_report(
     dataset: Dataset, *, failed_images: PublishedPaths | None = None, progress: ReadProgress | None = None
 ) -> str:
-    """Renders the page. It has no times or paths of its own, so that copies of a dataset have equal pages.
+    """Renders the page. It names no path, and no time except that of the dataset, so that copies have equal pages.
 
     Args:
       dataset: a finished dataset.
@@ -170,12 +171,13 @@ def _figures(dataset: Dataset, *, sections: Collection[str]) -> list[tuple[str, 
 
 
 def _describe_time(dataset: Dataset) -> str:
-    """Returns when a version was started, which its name says; "" for a dataset without versions."""
+    """Returns when a version was started, by its name, or on which day the files of a dataset were written."""
     name = storage.basename(dataset.path)
-    if not VERSION_NAME.fullmatch(name):
-        return ""
-    day, time = name[:8], name[9:13]
-    return f"{day[:4]}-{day[4:6]}-{day[6:]} {time[:2]}:{time[2:]} UTC"
+    if VERSION_NAME.fullmatch(name):
+        day, time = name[:8], name[9:13]
+        return f"built {day[:4]}-{day[4:6]}-{day[6:]} {time[:2]}:{time[2:]} UTC"
+    written = storage.stat(storage.join(dataset.path, SUCCESS)).modified
+    return f"written on {datetime.fromtimestamp(written, timezone.utc):%Y-%m-%d}"
 
 
 def _gallery(samples: Sequence[ShownRecord]) -> dict[str | None, dict[str, list[ShownRecord]]]:
