@@ -108,23 +108,23 @@ def write_splits(splits: Splits) -> Any:
     return dict(splits.fractions or by_folder or {}) or "auto"
 
 
-def assign_splits(refs: RefColumns, *, splits: Splits, seed: int, keeps_groups: bool = False) -> RefColumns:
-    """Returns the references with their splits; references whose word is not a valid split become failures.
+def assign_splits(refs: RefColumns, *, splits: Splits, seed: int) -> RefColumns:
+    """Returns the references with their splits, and without their groups.
+
+    References whose word is not a valid split become failures.
 
     Args:
       refs: the references.
       splits: the rule.
       seed: seed of the fractions.
-      keeps_groups: whether the references keep their groups, because stratification assigns the final splits.
     """
-    no_group: dict[str, Any] = {} if keeps_groups else {"group": None}
     if splits.fractions:
         groups = [group or key for group, key in zip(refs.each("group"), refs.keys, strict=True)]
         cuts = [_cut(value, splits.fractions) for value in split_hashes(seed=seed, keys=groups)]
-        return refs.replace(split=cuts, **no_group)
+        return refs.replace(split=cuts, group=None)
     words = refs.shared["split"]
     if not isinstance(words, list) and (named := name_split(words)) is not None:
-        return refs.replace(split=named, **no_group)
+        return refs.replace(split=named, group=None)
     words = refs.each("split")
     found = list(map(name_split, words))
     unknown = FailureReason.UNKNOWN_SPLIT.value
@@ -132,7 +132,7 @@ def assign_splits(refs: RefColumns, *, splits: Splits, seed: int, keeps_groups: 
         failure or ([unknown, f"split {word!r}; expected {NAME_RULE}"] if named is None else None)
         for failure, word, named in zip(refs.each("failure"), words, found, strict=True)
     ]
-    return refs.replace(split=found, failure=failures, **no_group)
+    return refs.replace(split=found, failure=failures, group=None)
 
 
 @functools.lru_cache(maxsize=64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that
 
-from beam_tfrecords import ReadSamples, build, plan
+from beam_tfrecords import LimitError, ReadSamples, build, plan
 
 Save = Callable[..., Any]
 
@@ -97,6 +98,37 @@ def test_a_build_and_its_plan_have_them(case, tmp_path):
     for split, counts in expected.items():
         names = [*dataset.class_names, ""]
         assert Counter(names[one["label"]] for one in dataset.records(split)) == counts
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"splits": "train=0.5,test=0.5"}, {"class_names": "dog,cat"}, {"limit": 25}, {"classes": "cat"}, {"seed": 7}],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_request_that_changes_only_decisions_lists_no_archive_again(tmp_path, save, picture, change):
+    write_nested(tmp_path / "in", save, picture)
+    (tmp_path / "in/images/cat/broken.png").write_bytes(b"no image")
+    with tarfile.open(tmp_path / "in.tar", "w") as archive:
+        archive.add(tmp_path / "in/images", "images")
+    settings = {"input": str(tmp_path / "in.tar"), "image_size": 8, "quiet": True, "report": False, "name": "data"}
+    out = tmp_path / "out"
+
+    def listed() -> dict[str, int]:
+        return {path.name: path.stat().st_ctime_ns for path in out.glob(".build/listing-*/[cl]*/*")}
+
+    with pytest.raises(LimitError):  # Nothing is published, and what is done stays.
+        build(output=str(out), **{"splits": "train=0.8,test=0.2", **settings, "max_failures": 0})
+    before = listed()
+    assert before
+    expected = build(output=str(tmp_path / "expected"), **settings | {"max_failures": 0.5} | change)
+    if "limit" not in change:
+        with pytest.raises(LimitError):
+            build(output=str(out), **settings | {"max_failures": 0} | change)
+        assert {name: listed()[name] for name in before} == before
+    again = build(output=str(out), **settings | {"max_failures": 0.5} | change)
+    assert again.splits == expected.splits
+    for split in expected.splits:
+        assert [*again.records(split, form="bytes")] == [*expected.records(split, form="bytes")]
 
 
 def test_samples_of_a_pipeline_have_them(case):

@@ -14,7 +14,6 @@ from beam_tfrecords.transforms.listing import shared_keys
 from beam_tfrecords.transforms.listing.listing import ListPlan, write_listing
 from beam_tfrecords.transforms.listing.shared_keys import find_shared_key
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.splits import Splits
 from tests.beam_pipelines.dataset_checks import manifest_of
 
 BOX = ("1", "1", "6", "6")
@@ -79,7 +78,7 @@ rows = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["train",
 def test_a_key_of_several_splits_is_found_whatever_the_memory(tmp_path_factory, found, most):
     folder = str(tmp_path_factory.mktemp("listing"))
     refs = [SampleRef(key, {}, split=split) for key, split in found]
-    listing = write_listing(refs, folder, plan=ListPlan(Splits(), seed=0))
+    listing = write_listing(refs, folder, plan=ListPlan())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shared_keys, "_MOST_HASHES", most)
         shared = find_shared_key(listing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Iterator
 
@@ -10,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.listing import groups
+from beam_tfrecords.transforms.blocks.rows import read_block
+from beam_tfrecords.transforms.listing import deciding, groups
 from beam_tfrecords.transforms.listing.deciding import count_paths, decide
-from beam_tfrecords.transforms.listing.decisions import AssignSplits, MarkUnlabelled, SelectClasses
+from beam_tfrecords.transforms.listing.decisions import AssignSplits, Decision, MarkUnlabelled, SelectClasses
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from beam_tfrecords.transforms.listing.ordering import order_chunk
 from beam_tfrecords.transforms.listing.stratifying import find_strata
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.refs.ref_columns import join_packed, unpack_refs
+from beam_tfrecords.transforms.refs import overflow_rows
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_packed
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, ListedLabels
@@ -25,7 +28,7 @@ from beam_tfrecords.transforms.sources.detect.path_splits import PathSplits
 from beam_tfrecords.transforms.splits import Splits
 
 SEED = 3
-PLAN = ListPlan(None, SEED, keeps_groups=True)
+PLAN = ListPlan()
 FRACTIONS = {"train": 0.5, "validation": 0.3, "test": 0.2}
 
 folders = st.sampled_from(["", "cat", "dog", "cat/train", "cat/test", "dog/val", "train/cat", "test/dog", "a/b/c"])
@@ -75,7 +78,7 @@ steps = st.lists(
             st.booleans(),
             st.booleans(),
         ),
-        st.just(("splits", AssignSplits(Splits(), SEED, keeps_groups=True))),
+        st.just(("splits", AssignSplits(Splits(), 0))),
         st.just(("path_splits", PathSplits("", by_image=False, depths=(1,)))),
         st.just(("path_splits", PathSplits("", by_image=False, split="test"))),
         st.just(("classes", SelectClasses(("cat",), None))),
@@ -88,7 +91,20 @@ steps = st.lists(
 ORDER = ("folders", "splits", "path_splits", "classes", "unlabelled", "strata")
 
 
-def decided(listing: Listing, some: list[tuple[str, object]], folder: str, *, is_large: bool) -> Listing:
+@dataclasses.dataclass(frozen=True)
+class Large:
+    """A decision that is written."""
+
+    step: Decision
+    by_group, by_key, is_large = False, True, True
+
+    def apply(self, refs: RefColumns) -> RefColumns:
+        return self.step.apply(refs)
+
+
+def decided(
+    listing: Listing, some: list[tuple[str, object]], folder: str, *, plan: ListPlan = PLAN, is_large: bool = False
+) -> Listing:
     """The listing with decisions, in the order in which they apply."""
     for name, step in sorted(some, key=lambda one: ORDER.index(one[0])):
         if name == "strata":
@@ -96,8 +112,7 @@ def decided(listing: Listing, some: list[tuple[str, object]], folder: str, *, is
                 step = find_strata(listing, fractions=FRACTIONS, seed=SEED)
             except RequestError:
                 continue  # There are no labels.
-        by_sample = step.apply if name in ("classes", "strata") or getattr(step, "lists_images", False) else None
-        listing = decide(listing, name, step, folder=folder, plan=PLAN, by_sample=by_sample, is_large=is_large)
+        listing = decide(listing, name, Large(step) if is_large else step, folder=folder, plan=plan)
     return listing
 
 
@@ -116,15 +131,16 @@ def totals_of(listing: Listing) -> dict[str, object]:
 
 
 def ordered(listing: Listing) -> dict[object, list[SampleRef]]:
-    """The references of each block, as `AssignOrder` emits them."""
+    """The references of each block, as its worker reads what `AssignOrder` emits."""
     blocks = dict.fromkeys(listing.samples, 3)
-    found: dict[object, list[SampleRef]] = {}
+    found: dict[object, list[bytes]] = {}
     for chunk in listing.chunks:
-        for key, count, packed in order_chunk(chunk, seed=SEED, blocks=blocks, decisions=listing.decisions):
-            of_block = [ref for batch in unpack_refs(join_packed([packed])) for ref in batch]
-            assert len(of_block) == count
-            found.setdefault(key, []).extend(of_block)
-    return {key: sorted(several, key=lambda ref: ref.key) for key, several in found.items()}
+        for key, _, packed in order_chunk(chunk, seed=SEED, blocks=blocks, decisions=listing.decisions):
+            found.setdefault(key, []).append(join_packed([packed]))
+    return {
+        key: [ref for refs in read_block(joined, seed=SEED, decide=listing.decisions.apply) for ref in refs]
+        for key, joined in found.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -136,18 +152,48 @@ def folder() -> Iterator[str]:
 @given(refs, steps)
 def test_totals_and_references_are_those_of_a_listing_that_is_written_again(folder, refs, steps):
     listing = write_listing(refs, folder, plan=PLAN)
-    by_groups = decided(listing, steps, folder, is_large=False)
+    by_groups = decided(listing, steps, folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups, "_MOST_GROUPS", -1)
         without = write_listing(refs, folder, plan=PLAN)
         assert without.groups.totals is None or not refs
-        counted = decided(without, steps, folder, is_large=False)
+        counted = decided(without, steps, folder)
     by_hand = decided(listing, steps, folder, is_large=True)
     assert not by_hand.decisions
     assert totals_of(by_groups) == totals_of(counted) == totals_of(by_hand)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overflow_rows, "_OVERSIZED_BYTES", 70)
+        apart = f"{folder}/oversized"
+        oversized = decided(write_listing(refs, apart, plan=PLAN), steps, apart)
+        assert totals_of(oversized) == totals_of(by_hand)
+        assert sorted(map(repr, read_refs(oversized))) == sorted(map(repr, read_refs(by_hand)))
+        assert ordered(oversized) == ordered(by_hand)
     assert by_groups.fingerprint == counted.fingerprint
     assert list(read_refs(by_groups)) == list(read_refs(by_hand))
     assert ordered(by_groups) == ordered(by_hand)
+
+
+def read_nothing(_: Listing) -> Iterator[RefColumns]:
+    """Fails as soon as the listing is read."""
+    raise AssertionError
+    yield
+
+
+@given(refs)
+def test_splits_by_fractions_are_counted_by_those_who_list(folder, refs):
+    rule = AssignSplits(Splits(FRACTIONS), SEED)
+    plan = ListPlan(rule)
+    merged = Listing()
+    for number, part in enumerate((refs[::2], refs[1::2])):
+        merged.merge(Listing.unpack(write_listing(part, folder, plan=plan, stem=f"part-{number}-").pack()))
+    assert merged.groups.counted_by == rule or not refs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deciding, "read_batches", read_nothing)
+        found = merged if any(ref.objects for ref in refs) else decided(merged, [("splits", rule)], folder, plan=plan)
+    by_hand = decided(write_listing(refs, folder, plan=PLAN), [("splits", rule)], folder, is_large=True)
+    if found is not merged:
+        assert totals_of(found) == totals_of(by_hand)
+        assert ordered(found) == ordered(by_hand)
 
 
 @given(refs)

@@ -31,6 +31,7 @@ from beam_tfrecords.features.layouts import Layout, with_class_names
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.fetching import read_images
 from beam_tfrecords.transforms.blocks.rows import join_rows, read_block
+from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.listing.listing import read_refs
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
@@ -147,7 +148,7 @@ def _join(spec: BuildSpec, source: Source, listed: Iterable[SampleRef]) -> Itera
     for ref in listed:
         by_split.setdefault(ref.split or "", []).append(ref)
     for split, refs in sorted(by_split.items()):
-        batches = read_block([pack_refs(refs)], seed=spec.seed)
+        batches = read_block([pack_refs(refs)], seed=spec.seed, decide=UNDECIDED.apply)
         yield from itertools.chain.from_iterable(
             join_rows(
                 batches,

@@ -23,10 +23,9 @@ from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs import overflow_rows
 from beam_tfrecords.transforms.refs.ref_columns import join_packed
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
-from beam_tfrecords.transforms.splits import Splits
 
 FRACTIONS = {"train": 0.6, "test": 0.4}
-PLAN = ListPlan(Splits(), seed=0)
+PLAN = ListPlan()
 
 values = st.one_of(
     st.none(), st.integers(-9, 9), st.text(max_size=12), st.binary(max_size=12), st.lists(st.integers(0, 9), max_size=5)
@@ -58,11 +57,12 @@ def read_all(listing: Listing, *, blocks: int) -> dict[object, list[SampleRef]]:
     joined: dict[object, list[bytes]] = {}
     for chunk in listing.chunks:
         for key, _, packed in order_chunk(
-            chunk, seed=3, blocks=dict.fromkeys(("train", "test", ""), blocks), decisions=listing.decisions
+            chunk, seed=3, blocks=dict.fromkeys(listing.samples, blocks), decisions=listing.decisions
         ):
             joined.setdefault(key, []).append(join_packed([packed]))
     return {
-        key: [ref for refs in read_block(several, seed=3) for ref in refs] for key, several in sorted(joined.items())
+        key: [ref for refs in read_block(several, seed=3, decide=listing.decisions.apply) for ref in refs]
+        for key, several in sorted(joined.items())
     }
 
 
@@ -92,7 +92,7 @@ def test_a_block_has_the_same_references_however_many_of_them_are_oversized(fold
         strata = find_strata(plain, fractions=FRACTIONS, seed=3)
         assert strata == find_strata(overflow, fractions=FRACTIONS, seed=3)
         stratified = [
-            decide(listing, "strata", strata, folder=str(folder / name), plan=PLAN, by_sample=strata.apply)
+            decide(listing, "strata", strata, folder=str(folder / name), plan=PLAN)
             for name, listing in (("plain", plain), ("overflow", overflow))
         ]
         again = write_listing(refs, str(folder / "again"), plan=PLAN)
@@ -112,12 +112,12 @@ def texts(count: int) -> list[SampleRef]:
 
 def test_what_is_shuffled_of_long_texts_and_wide_rows_is_small(tmp_path):
     wide = [SampleRef(f"row {n}", columns={f"column {i}": f"{n} {i}" for i in range(2000)}) for n in range(50)]
-    listing = write_listing([*texts(50), *wide], str(tmp_path), plan=ListPlan(Splits(), seed=0, count_labels=False))
-    assert listing.ref_bytes["train"] > 50 * 100_000
+    listing = write_listing([*texts(50), *wide], str(tmp_path), plan=ListPlan(count_labels=False))
+    assert listing.ref_bytes[""] > 50 * 100_000
     shuffled = [
         packed
         for chunk in listing.chunks
-        for _, _, packed in order_chunk(chunk, seed=0, blocks={"train": 9}, decisions=UNDECIDED)
+        for _, _, packed in order_chunk(chunk, seed=0, blocks={"": 9}, decisions=UNDECIDED)
     ]
     assert sum(map(len, shuffled)) < 100 * 200
     assert [Path(file).suffix for file in listing.files] == [".refs", ".values"]

@@ -20,6 +20,9 @@ from beam_tfrecords.transforms.workspace.build_folder import Workspace
 _AFTER_BLOCKS = frozenset({"duplicates"})
 # Settings that do not affect the bytes, but determine which samples are listed.
 _OF_LISTING = frozenset({"input", "fingerprint"})
+# Settings of decisions about listed samples, and of what follows, which no reader of folders looks at. Folders that
+# `splits` names are an exception.
+_OF_DECISIONS = frozenset({"splits", "stratify", "seed", "limit", "classes", "class_names"})
 
 
 def describe_metadata(
@@ -63,9 +66,18 @@ def identify_request(spec: BuildSpec, input_fingerprint: str) -> dict[str, Any]:
     }
 
 
-def listing_folder(spec: BuildSpec, input_fingerprint: str) -> str:
-    """Returns the folder for a listing of containers, named by everything that is known before they are read."""
-    return Workspace(spec.output).listing(digest(_decisive_settings(spec), input_fingerprint, library_versions())).path
+def listing_folder(spec: BuildSpec, input_fingerprint: str, *, by_folders: bool) -> str:
+    """Returns the folder for a listing of containers, named by everything that is known before they are read.
+
+    Args:
+      spec: the request, with its layout.
+      input_fingerprint: fingerprint of the containers.
+      by_folders: whether samples get labels and splits from folders, after they are listed.
+    """
+    settings = _decisive_settings(spec)
+    if by_folders and spec.splits.folders is None:
+        settings = {name: value for name, value in settings.items() if name not in _OF_DECISIONS}
+    return Workspace(spec.output).listing(digest(settings, input_fingerprint, library_versions())).path
 
 
 def build_folder(spec: BuildSpec, listing_fingerprint: str, plan: Any) -> str:

@@ -128,6 +128,7 @@ def plan_blocks(
         where=_find_condition(spec.where, layout, dict(heads)),
         # All parts of a small build form one group.
         most_index_bytes=GROUP_BYTES // max(1, sum(blocks.values())),
+        decide=listing.decisions.apply,
         nothing_reused_because=nothing_reused_because,
         launcher=socket.gethostname(),
         run_id=uuid.uuid4().hex,

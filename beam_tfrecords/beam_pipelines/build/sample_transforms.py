@@ -229,7 +229,7 @@ class _OpenSamples(beam.DoFn):
         self._failed = Metrics.counter(_METRICS, "samples_rejected")
 
     def process(self, chunk: str) -> Iterator[Any]:
-        for refs in load_oversized(read_chunk(chunk, self._decisions)):
+        for refs in load_oversized(read_chunk(chunk, self._decisions), decide=self._decisions.apply):
             for ref in refs:
                 try:
                     yield self._opener.open(ref)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from beam_tfrecords.tfrecord import Compression
@@ -11,9 +11,14 @@ from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.reuse import ReusePlan
 from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartPolicy
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.blocks.filtering import Condition
+
+
+def _keep(refs: RefColumns) -> RefColumns:
+    return refs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +40,7 @@ class BlockPlan:
       map: applies the user's function; None without one.
       where: condition that samples have to fulfil; None keeps all samples.
       most_index_bytes: as in `PartWriter`.
+      decide: makes the decisions of the listing, whose fingerprint they are part of, about rows as they were listed.
       nothing_reused_because: why no record of a previous dataset can be reused; "" if some can.
       folder: the build's folder for temporary files.
       launcher: host name of the launcher.
@@ -58,6 +64,7 @@ class BlockPlan:
     where: Condition | None = None
     most_index_bytes: int = 0
     blocks: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    decide: Callable[[RefColumns], RefColumns] = dataclasses.field(default=_keep, compare=False)
     nothing_reused_because: str = dataclasses.field(default="", compare=False)
     folder: str = dataclasses.field(default="", compare=False)
     launcher: str = dataclasses.field(default="", compare=False)

@@ -95,7 +95,7 @@ def convert_block(
 
 def _read_rows(joined: Iterable[bytes], counts: Counter[Key], plan: BlockPlan, *, split: str) -> Iterator[RefColumns]:
     refs = join_rows(
-        read_block(joined, seed=plan.seed),
+        read_block(joined, seed=plan.seed, decide=plan.decide),
         counts,
         split=split,
         group_rows=plan.group_rows,

@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgpack
@@ -204,13 +204,20 @@ def _unique(values: Iterable[Any]) -> list[Any]:
     return found
 
 
-def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[RefColumns]:
+def read_block(
+    joined: Iterable[bytes], *, seed: int, decide: Callable[[RefColumns], RefColumns]
+) -> Iterator[RefColumns]:
     """Yields the references of a block in their final order.
 
     References whose keys have the same hash are sorted by key and content, so equal keys are adjacent.
+
+    Args:
+      joined: the references.
+      seed: seed of the order.
+      decide: as in `load_oversized`.
     """
     by_names: dict[tuple[str, ...], list[RefColumns]] = {}
-    for refs in load_oversized(itertools.chain.from_iterable(map(unpack_refs, joined))):
+    for refs in load_oversized(itertools.chain.from_iterable(map(unpack_refs, joined)), decide=decide):
         by_names.setdefault(tuple(refs.columns), []).append(refs)
     kinds = list(map(RefColumns.join, by_names.values()))
     starts = [0, *itertools.accumulate(map(len, kinds))]

@@ -23,7 +23,6 @@ def decide(
     folder: str,
     plan: ListPlan,
     by_sample: Callable[[RefColumns], RefColumns] | None = None,
-    is_large: bool = False,
 ) -> Listing:
     """Returns a listing with one more decision, and with the totals after it.
 
@@ -33,17 +32,14 @@ def decide(
       step: the decision.
       folder: folder for new chunk files.
       plan: plan of the listing.
-      by_sample: applies the decision, and counts what it leaves out; None if the decision looks only at what groups
-        have, and leaves out no sample.
-      is_large: whether the decision has a value for every sample, so that workers must not receive it.
+      by_sample: applies the decision, and counts what it leaves out.
     """
     decisions = dataclasses.replace(listing.decisions, **{name: step})
     batches = filter(len, map(by_sample or step.apply, read_batches(listing)))
-    if is_large or listing.overflow_files:
-        # The shuffle carries only parts of oversized rows, which no decision could change.
+    if step.is_large or (listing.overflow_files and not step.by_key):
         decided = _write(listing, batches, folder, plan, stem=f"{name}-")
-    elif by_sample is None and listing.groups.totals is not None:
-        decided = _of_groups(listing, listing.groups.apply(step), plan)
+    elif (groups := listing.groups.apply(step)) is not None:
+        decided = _of_groups(listing, groups, plan)
         decided.decisions = decisions
     else:
         decided = _count(listing, batches, plan)

@@ -17,6 +17,21 @@ from beam_tfrecords.transforms.splits import Splits, assign_splits
 class Decision(Protocol):
     """A decision about each reference: a frozen value that workers receive."""
 
+    @property
+    def by_group(self) -> bool:
+        """Whether it decides all samples of a group alike, and leaves out none."""
+        ...
+
+    @property
+    def by_key(self) -> bool:
+        """Whether it looks at nothing but key, split and group, which the shuffle has of oversized rows."""
+        ...
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it has a value for every sample, so that workers must not receive it."""
+        ...
+
     def apply(self, refs: RefColumns) -> RefColumns:
         """Returns the references as the decision changes them."""
         ...
@@ -65,11 +80,17 @@ class AssignSplits:
 
     splits: Splits
     seed: int
-    keeps_groups: bool
+
+    by_key, is_large = True, False
+
+    @property
+    def by_group(self) -> bool:
+        """See `Decision.by_group`."""
+        return self.splits.fractions is None
 
     def apply(self, refs: RefColumns) -> RefColumns:
         """See `Decision.apply`."""
-        return assign_splits(refs, splits=self.splits, seed=self.seed, keeps_groups=self.keeps_groups)
+        return assign_splits(refs, splits=self.splits, seed=self.seed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +104,8 @@ class SelectClasses:
 
     classes: tuple[str, ...]
     known: ClassNames | None
+
+    by_group = by_key = is_large = False
 
     def apply(self, refs: RefColumns) -> RefColumns:
         """See `Decision.apply`."""
@@ -118,6 +141,8 @@ class MarkUnlabelled:
 
     splits: frozenset[str]
     has_one: bool
+
+    by_group, by_key, is_large = True, True, False
 
     def apply(self, refs: RefColumns) -> RefColumns:
         """See `Decision.apply`."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from beam_tfrecords.transforms.listing.decisions import Decision
+import msgpack
+
+from beam_tfrecords.transforms.listing.decisions import AssignSplits, Decision
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.sources.detect.path_splits import paths_of
+from beam_tfrecords.transforms.splits import Splits
 
 # With more groups, the totals after a decision are counted sample by sample.
 _MOST_GROUPS = 100_000
@@ -40,9 +44,12 @@ class Groups:
 
     Attributes:
       totals: key of a group -> its totals; None if there are too many groups, or samples have objects.
+      counted_by: decision that looks at each sample, and has assigned the splits of the groups, but not those in the
+        chunk files.
     """
 
     totals: dict[GroupKey, GroupTotals] | None = dataclasses.field(default_factory=dict)
+    counted_by: AssignSplits | None = None
 
     def add(self, refs: RefColumns, ref_bytes: Sequence[int], *, by_image: bool, count_labels: bool) -> None:
         """Counts references.
@@ -58,6 +65,14 @@ class Groups:
         if any(refs.each("objects")):
             self.totals = None
             return
+        if self.counted_by is not None:
+            words = refs.each("split")
+            refs = self.counted_by.apply(refs)
+            pairs = zip(ref_bytes, refs.each("split"), words, refs.each("failure"), strict=True)
+            ref_bytes = [
+                size if failure is not None else size + _packed_bytes(split) - _packed_bytes(word)
+                for size, split, word, failure in pairs
+            ]
         labels: Sequence[Any] = refs.labels if count_labels else [None] * len(refs)
         of_each = zip(
             paths_of(refs, by_image=by_image), refs.each("split"), labels, refs.each("failure"),
@@ -76,7 +91,9 @@ class Groups:
 
     def merge(self, other: Groups) -> None:
         """Adds the samples of other groups."""
-        if other.totals is None:
+        if self.totals == {}:
+            self.counted_by = other.counted_by
+        if other.totals is None or (other.totals and other.counted_by != self.counted_by):
             self.totals = None
         else:
             self._add(other.totals)
@@ -102,12 +119,18 @@ class Groups:
             failure=[["", ""] if failed else None for *_, failed in groups],
         )
 
-    def apply(self, step: Decision) -> Groups:
-        """Returns the groups after a decision that leaves out no sample."""
+    def apply(self, step: Decision) -> Groups | None:
+        """Returns the groups after a decision; None if it does not decide all samples of a group alike."""
+        if self.totals is None:
+            return None
+        if step == self.counted_by:
+            return self
+        if not step.by_group:
+            return None
         before = self.specimens()
         after = step.apply(before)
         grown = [len(new) - len(old) for new, old in zip(after.identities(), before.identities(), strict=True)]
-        decided = Groups()
+        decided = Groups(counted_by=self.counted_by)
         failed = [failure is not None for failure in after.each("failure")]
         rows = zip(self.values(), after.keys, after.each("split"), after.labels, failed, grown, strict=True)
         for totals, at, split, label, is_failed, more in rows:
@@ -122,17 +145,26 @@ class Groups:
 
     def pack(self) -> Any:
         """Converts the groups to plain values."""
-        return None if self.totals is None else [(*group, *totals) for group, totals in self.totals.items()]
+        rule = self.counted_by
+        packed_rule = None if rule is None else (list((rule.splits.fractions or {}).items()), rule.seed)
+        totals = None if self.totals is None else [(*group, *found) for group, found in self.totals.items()]
+        return totals, packed_rule
 
     @classmethod
     def unpack(cls, packed: Any) -> Groups:
         """Makes groups from the values of `pack`."""
-        if packed is None:
-            return cls(None)
-        rows: Iterator[Any] = iter(packed)
-        return cls(
-            {
-                (at, split, tuple(label) if isinstance(label, list) else label, failed): GroupTotals(*counts)
-                for at, split, label, failed, *counts in rows
-            }
-        )
+        rows, packed_rule = packed
+        rule = None if packed_rule is None else AssignSplits(Splits(dict(packed_rule[0])), packed_rule[1])
+        if rows is None:
+            return cls(None, rule)
+        totals = {
+            (at, split, tuple(label) if isinstance(label, list) else label, failed): GroupTotals(*counts)
+            for at, split, label, failed, *counts in rows
+        }
+        return cls(totals, rule)
+
+
+@functools.lru_cache(maxsize=256)
+def _packed_bytes(split: str | None) -> int:
+    """Returns the bytes of a split in `pack_identity`."""
+    return len(msgpack.packb(split))

@@ -17,7 +17,7 @@ from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.identity import digest
 from beam_tfrecords.transforms.labels import class_label
-from beam_tfrecords.transforms.listing.decisions import UNDECIDED, Decisions
+from beam_tfrecords.transforms.listing.decisions import UNDECIDED, AssignSplits, Decisions
 from beam_tfrecords.transforms.listing.groups import Groups
 from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 from beam_tfrecords.transforms.refs.overflow_rows import OverflowRows, load_oversized, name_overflow_file
@@ -34,7 +34,6 @@ from beam_tfrecords.transforms.sources.detect.path_splits import PathWords
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection
 from beam_tfrecords.transforms.sources.tally import Tally
-from beam_tfrecords.transforms.splits import Splits, assign_splits
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
@@ -111,8 +110,9 @@ class Listing:
     def add(self, refs: RefColumns, *, plan: ListPlan) -> list[int]:
         """Counts the references of a chunk file; returns the bytes of each. The digest contains published paths."""
         identities = self.count(refs, plan=plan)
-        for identity, places in zip(identities, refs.places(plan.paths), strict=True):
-            self.digest += int.from_bytes(hashlib.blake2b(identity + places, digest_size=16).digest(), "big")
+        for identity, places, group in zip(identities, refs.places(plan.paths), refs.each("group"), strict=True):
+            packed = identity + places + (b"" if group is None else group.encode())
+            self.digest += int.from_bytes(hashlib.blake2b(packed, digest_size=16).digest(), "big")
         self.digest %= 1 << 128
         return list(map(len, identities))
 
@@ -219,8 +219,8 @@ class ListPlan:
     """The settings for listing samples.
 
     Attributes:
-      splits: how splits are assigned; None if the samples already have them.
-      seed: seed for splits by fractions.
+      splits: splits by fractions, which groups are counted by; None if the request has none. Chunk files have the words
+        of the source.
       count_labels: whether to count labels. False saves memory when none are needed, as every row may have another.
       selection: which samples to list.
       summarizes_folders: whether to collect a summary of the samples' folders.
@@ -228,12 +228,10 @@ class ListPlan:
       paths_are_images: as `by_image` of `PathWords.add`.
       class_columns: columns whose values are classes, which are read and counted as labels are.
       missing: words for an empty cell of these columns.
-      keeps_groups: as in `assign_splits`.
       paths: published paths of the request, for the fingerprint of the listing.
     """
 
-    splits: Splits | None
-    seed: int
+    splits: AssignSplits | None = None
     count_labels: bool = True
     selection: Selection = EVERYTHING
     summarizes_folders: bool = False
@@ -241,7 +239,6 @@ class ListPlan:
     paths_are_images: bool = False
     class_columns: Sequence[str] = ()
     missing: frozenset[str] = frozenset()
-    keeps_groups: bool = False
     paths: PublishedPaths = UNCHANGED
 
 
@@ -253,12 +250,12 @@ def write_listing(
     tally: Tally | None = None,
     stem: str = "",
 ) -> Listing:
-    """Assigns splits and writes references to chunk files. Holds only one chunk in memory.
+    """Writes references to chunk files. Holds only one chunk in memory.
 
     Args:
       tally: counts samples that the selection leaves out.
     """
-    listing = Listing()
+    listing = Listing(groups=Groups(counted_by=plan.splits))
     pending: list[RefColumns] = []
     staging = OverflowRows()
     count = held = 0
@@ -304,8 +301,6 @@ def write_listing(
         listing.count_classes(refs, plan=plan)
         if plan.finds_splits:
             listing.paths.add(refs, by_image=plan.paths_are_images)
-        if plan.splits is not None:
-            refs = assign_splits(refs, splits=plan.splits, seed=plan.seed, keeps_groups=plan.keeps_groups)
         sizes = listing.add(refs, plan=plan)
         ends = list(itertools.accumulate(sizes, initial=0))
         if plan.summarizes_folders:
@@ -370,7 +365,7 @@ def read_batches(listing: Listing) -> Iterator[RefColumns]:
     Raises:
       BuildError: as `read_chunk`.
     """
-    return load_oversized(read_light(listing))
+    return load_oversized(read_light(listing), decide=listing.decisions.apply)
 
 
 def read_refs(listing: Listing) -> Iterator[SampleRef]:

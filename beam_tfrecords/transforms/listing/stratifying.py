@@ -43,9 +43,11 @@ class Strata:
     cuts: Mapping[Stratum, Sequence[int]] = dataclasses.field(compare=False)
     of_group: Mapping[str, int] = dataclasses.field(compare=False)
 
+    by_group = by_key = False
+
     @property
     def is_large(self) -> bool:
-        """Whether there are too many groups to send them to every worker."""
+        """See `Decision.is_large`."""
         return len(self.of_group) > _MOST_GROUPS
 
     def apply(self, refs: RefColumns) -> RefColumns:

@@ -10,7 +10,7 @@ import functools
 import itertools
 import operator
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
@@ -42,7 +42,7 @@ class OverflowRows:
     def take_oversized(self, refs: RefColumns, sizes: Sequence[int]) -> Iterator[RefColumns]:
         """Takes the oversized rows out of a batch.
 
-        An oversized row keeps its key, its split, a hash, and the location of its columns' names and values.
+        An oversized row keeps its key, split, group, a hash, and the location of its columns' names and values.
 
         Args:
           refs: the batch.
@@ -58,7 +58,8 @@ class OverflowRows:
         names = self._add(msgpack.packb(list(refs.columns)))
         # The hash comes first: among references with one key, it decides the order, independent of the location.
         overflow = [[content_hash(row)[:16], "", *names, *self._add(row)] for row in refs.pack_rows()]
-        yield RefColumns.of_rows(refs.keys, [None] * len(oversized), {}, split=refs.shared["split"], overflow=overflow)
+        light = {name: refs.shared[name] for name in ("split", "group")}
+        yield RefColumns.of_rows(refs.keys, [None] * len(oversized), {}, **light, overflow=overflow)
 
     def _add(self, packed: bytes) -> tuple[int, int]:
         self._packed.append(zlib.compress(packed, level=1))
@@ -80,8 +81,14 @@ def name_overflow_file(refs: RefColumns, uri: str) -> RefColumns:
     )
 
 
-def load_oversized(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
-    """Loads the oversized rows of batches, about 1 MB at a time, and yields the references as they were listed.
+def load_oversized(
+    batches: Iterable[RefColumns], *, decide: Callable[[RefColumns], RefColumns]
+) -> Iterator[RefColumns]:
+    """Yields batches with their oversized rows, which it loads about 1 MB at a time.
+
+    Args:
+      batches: batches as they are after all decisions.
+      decide: makes the decisions about rows as they were listed.
 
     Raises:
       BuildError: a file is damaged or cannot be read.
@@ -95,7 +102,7 @@ def load_oversized(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
         for stop, (*_, length) in enumerate(overflow, 1):
             held += length
             if held >= _BATCH_BYTES or stop == len(overflow):
-                yield from _load(overflow[start:stop])
+                yield from map(decide, _load(overflow[start:stop]))
                 start, held = stop, 0
 
 

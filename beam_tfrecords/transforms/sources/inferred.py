@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning, assume_folders, infer_folders
+from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning, infer_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
@@ -48,38 +48,23 @@ class InferredSource(Source):
         self._inferred = tree, request
         return found
 
-    def _change(
-        self,
-        found: Mapping[str, Interpretation],
-        trees: Mapping[str, FolderTree],
-        *,
-        folders: FolderSummary,
-        splits: Mapping[str, str],
-    ) -> FolderMeaning | None:
-        """Returns the labels and splits that the folders give; None if the references have them already.
+    def _decide(
+        self, found: Mapping[str, Interpretation], *, folders: FolderSummary, splits: Mapping[str, str]
+    ) -> FolderMeaning:
+        """Returns the labels and splits that the folders give.
 
         Args:
-          found: key prefix -> interpretation of the folders below it; `trees` and `splits` have the same keys.
+          found: key prefix -> interpretation of the folders below it.
           folders: folders of all inputs.
+          splits: key prefix -> split that an input states.
 
         Raises:
           RequestError: an input states its split, but its folders state another.
         """
         keeps_splits = self._needs.splits.fractions is not None
-        change = FolderMeaning(found, "", self._pattern is not None, keeps_splits, splits)
-        change.check_splits(folders, self._inputs)
-        guess = assume_folders(self._pattern, self._needs)
-        for prefix, tree in trees.items():
-            for path, folder in tree.walk():
-                at = f"{path}/" if path else ""
-                if folder.images and (
-                    bool(splits)
-                    or bool(found[prefix].lists)
-                    or guess.place(at) != found[prefix].place(at)
-                    or (found[prefix].has_splits and found[prefix].place(at)[1] is None)
-                ):
-                    return change
-        return None
+        meaning = FolderMeaning(found, "", self._pattern is not None, keeps_splits, splits)
+        meaning.check_splits(folders, self._inputs)
+        return meaning
 
     def _take_request(self, inputs: Inputs, spec: SourceSpec, needs: Needs, prefixes: Iterable[str]) -> None:
         """Stores a request and the key prefixes, and turns the named groups of `label_pattern` into columns.

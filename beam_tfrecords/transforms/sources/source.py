@@ -100,7 +100,7 @@ class Source:
           tally: receives the notes.
 
         Returns:
-          The decision that sets label and split of each reference; None if all are right already.
+          The decision that sets label and split of each reference; None if the source says them.
 
         Raises:
           RequestError: the folders are ambiguous, or do not fit the request.

@@ -173,7 +173,7 @@ try:
 except RequestError as error:
     print(error, file=out)
 specs = [read_build_spec(parse_arguments(["--spec=spec.yaml", *more]).raw_values) for more in ([], ["--twist=6"])]
-values = [[spec.to_json()["twist"], listing_folder(spec, "")] for spec in specs]
+values = [[spec.to_json()["twist"], listing_folder(spec, "", by_folders=False)] for spec in specs]
 print(json.dumps([out.getvalue() + flags_table(), values]))
 """
 

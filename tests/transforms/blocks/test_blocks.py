@@ -33,6 +33,7 @@ from beam_tfrecords.transforms.images import PROBED_STEPS, decode
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions
+from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.parts import PartPolicy, read_index
 from beam_tfrecords.transforms.processes.worker import Worker, WorkerDiedError
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs
@@ -47,7 +48,7 @@ KEYS = [f"{number}.jpg" for number in range(12)]
 
 
 def read_refs_of(joined: list[bytes], *, seed: int) -> list[SampleRef]:
-    return [ref for together in read_block(joined, seed=seed) for ref in together]
+    return [ref for together in read_block(joined, seed=seed, decide=UNDECIDED.apply) for ref in together]
 
 
 def ordered(keys: Iterable[str], *, seed: int) -> list[str]:

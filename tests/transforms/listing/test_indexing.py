@@ -32,10 +32,9 @@ from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.tally import Tally
-from beam_tfrecords.transforms.splits import Splits
 
 READ_TAR = ReadArchive("tar", ImageLister(None, Needs()))
-PLAN = ListPlan(Splits(), seed=0)
+PLAN = ListPlan()
 
 
 def write_tar(path: Path, images: dict[str, bytes]) -> None:

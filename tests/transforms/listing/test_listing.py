@@ -32,10 +32,9 @@ from beam_tfrecords.transforms.listing.listing import (
 from beam_tfrecords.transforms.listing.stage import IndexContainers, ListSource
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources.partition import Partition
-from beam_tfrecords.transforms.splits import Splits
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
-PLAN = ListPlan(Splits(), seed=0)
+PLAN = ListPlan()
 
 
 def refs(count: int, **fields) -> list[SampleRef]:
@@ -50,8 +49,8 @@ def test_chunks_hold_all_references_and_the_totals_count_them(tmp_path, monkeypa
     listing = write_listing(refs(25), str(tmp_path), plan=PLAN)
     assert [len(refs) for chunk in listing.chunks for refs in read_chunk(chunk, UNDECIDED)] == [10, 10, 5]
     assert [ref.key for ref in read_refs(listing)] == [ref.key for ref in refs(25)]
-    assert listing.samples == {"train": 25}
-    assert listing.source_bytes == {"train": 250}
+    assert listing.samples == {"": 25}
+    assert listing.source_bytes == {"": 250}
     assert listing.labels == {"cat": 25}
 
 
@@ -61,7 +60,7 @@ def test_a_chunk_ends_with_the_reference_that_fills_it(tmp_path, monkeypatch):
     listing = write_listing(texts, str(tmp_path), plan=PLAN)
     assert [len(refs) for chunk in listing.chunks for refs in read_chunk(chunk, UNDECIDED)] == [1, 3, 2, 3, 2]
     assert [ref.key for ref in read_refs(listing)] == [ref.key for ref in texts]
-    assert 12_200 < listing.ref_bytes["train"] < 12_200 + 11 * 40
+    assert 12_200 < listing.ref_bytes[""] < 12_200 + 11 * 40
 
 
 def test_what_references_weigh_does_not_depend_on_where_they_are(tmp_path):
@@ -87,11 +86,11 @@ def test_a_split_has_the_labels_of_its_samples_if_any(tmp_path):
         SampleRef("3", {}, label=[], split="x"),
     ]
     listing = write_listing(samples, str(tmp_path), plan=PLAN)
-    assert (listing.samples, listing.split_labels) == ({"train": 2, "x": 1}, {"train": {"cat", "dog"}})
+    assert (listing.samples, listing.split_labels) == ({"": 2, "x": 1}, {"": {"cat", "dog"}})
 
 
 def test_labels_that_nobody_asks_for_are_not_kept(tmp_path):
-    listing = write_listing(refs(25), str(tmp_path), plan=ListPlan(Splits(), seed=0, count_labels=False))
+    listing = write_listing(refs(25), str(tmp_path), plan=ListPlan(count_labels=False))
     assert (listing.total, listing.labels) == (25, {})
 
 
@@ -171,7 +170,7 @@ def test_containers_are_indexed_and_their_staged_samples_can_be_read(tmp_path):
         found[ref.key] = data[ref.locator.offset :][: ref.locator.length].decode()
         assert ref.uri == f"{tmp_path}/{ref.key[:5]}#{found[ref.key]}"
     assert found == {"1.txt/10": "10", "1.txt/11": "11", **{f"2.txt/{20 + n}": str(20 + n) for n in range(4)}}
-    assert (listing.total, listing.samples) == (6, {"train": 6})
+    assert (listing.total, listing.samples) == (6, {"": 6})
     assert skipped.counts == {".txt": 3}
     assert sorted(skipped.examples[".txt"]) == [container.uri for container in containers]
 

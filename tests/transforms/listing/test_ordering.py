@@ -85,7 +85,7 @@ def test_blocks_joined_in_order_are_the_globally_sorted_dataset():
     joined = [
         key
         for _, places in sorted(blocks.items())
-        for found in read_block([pack_refs(together.take(places))], seed=1)
+        for found in read_block([pack_refs(together.take(places))], seed=1, decide=UNDECIDED.apply)
         for key in found.keys
     ]
     orders = order_hashes(seed=1, keys=together.keys)
@@ -102,7 +102,7 @@ def test_assign_order_gives_every_reference_its_block(tmp_path, monkeypatch, hel
     def check(pairs):
         found = []
         for (split, block), joined in pairs:
-            for together in read_block([joined], seed=5):
+            for together in read_block([joined], seed=5, decide=UNDECIDED.apply):
                 ((assigned, places),) = assign_blocks(together, seed=5, blocks=blocks)
                 assert (assigned, places) == ((split, block), [*range(len(together))])
                 found += together

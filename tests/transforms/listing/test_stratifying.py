@@ -13,16 +13,18 @@ from beam_tfrecords.transforms.listing.deciding import decide
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from beam_tfrecords.transforms.listing.stratifying import find_strata
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
-from beam_tfrecords.transforms.splits import Splits
 
 FRACTIONS = {"train": 0.7, "validation": 0.2, "test": 0.1}
+PLAN = ListPlan()
 
 
-def stratify(refs: Iterable[SampleRef], folder: str, plan: ListPlan, fractions: Mapping[str, float]) -> Listing:
+def stratify(
+    refs: Iterable[SampleRef], folder: str, fractions: Mapping[str, float], *, seed: int = 3, plan: ListPlan = PLAN
+) -> Listing:
     folder = tempfile.mkdtemp(dir=folder)
     listing = write_listing(refs, folder, plan=plan)
-    strata = find_strata(listing, fractions=fractions, seed=plan.seed)
-    return decide(listing, "strata", strata, folder=folder, plan=plan, by_sample=strata.apply)
+    strata = find_strata(listing, fractions=fractions, seed=seed)
+    return decide(listing, "strata", strata, folder=folder, plan=plan)
 
 
 def splits_of(listing: Listing) -> dict[str, str]:
@@ -39,8 +41,7 @@ def stratified(tmp_path):
             for name, count in classes.items()
             for number in range(count)
         ][::order]
-        plan = ListPlan(Splits(fractions=FRACTIONS), seed=3)
-        return stratify(refs, str(tmp_path), plan, FRACTIONS)
+        return stratify(refs, str(tmp_path), FRACTIONS)
 
     return run
 
@@ -104,8 +105,7 @@ def grouped(tmp_path):
         refs = [
             SampleRef(key, one_image(File(f"/{key}")), 10, label=label, group=group) for group, key, label in samples
         ]
-        plan = ListPlan(Splits(fractions=fractions), seed=seed, keeps_groups=True)
-        return stratify(refs, str(tmp_path), plan, fractions)
+        return stratify(refs, str(tmp_path), fractions, seed=seed)
 
     return run
 
@@ -145,8 +145,7 @@ def test_several_heads_are_balanced_one_by_one(tmp_path):
     rng = random.Random(5)
     columns = [{"gender": rng.choice("fm"), "age": rng.randint(1, 80)} for _ in range(400)]
     refs = [SampleRef(f"{number}.jpg", columns=values) for number, values in enumerate(columns)]
-    plan = ListPlan(Splits(fractions=FRACTIONS), seed=3, class_columns=["age", "gender"])
-    listing = stratify(refs, str(tmp_path), plan, FRACTIONS)
+    listing = stratify(refs, str(tmp_path), FRACTIONS, plan=ListPlan(class_columns=["age", "gender"]))
     assert all(abs(listing.samples[split] - 400 * share) <= 2 for split, share in FRACTIONS.items())
     of_gender = Counter((ref.split, ref.columns["gender"]) for ref in read_refs(listing))
     women = sum(one["gender"] == "f" for one in columns)

@@ -11,9 +11,10 @@ from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_remo
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content
-from beam_tfrecords.transforms.labels import UNLABELLED
+from beam_tfrecords.transforms.labels import UNLABELLED, ClassNames
 from beam_tfrecords.transforms.listing.deciding import count_paths, decide
 from beam_tfrecords.transforms.listing.decisions import AssignSplits, MarkUnlabelled, SelectClasses
+from beam_tfrecords.transforms.listing.groups import Groups
 from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_light, read_refs, write_listing
 from beam_tfrecords.transforms.listing.shared_keys import find_shared_key
@@ -40,20 +41,14 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
     """Plans how to list the samples of a request."""
     needs_label = spec.layout is None or bool(CLASSES & spec.required)
     count_labels = needs_label or spec.source.label_pattern is not None or bool(spec.source.selection.classes)
-    selection = spec.source.selection
-    if _selects_later(spec, source):
-        # Classes are still unknown.
-        selection = dataclasses.replace(selection, classes=())
     return ListPlan(
-        spec.splits,
-        spec.seed,
+        AssignSplits(spec.splits, spec.seed) if spec.splits.fractions and not spec.stratify else None,
         count_labels=count_labels,
-        selection=selection,
+        selection=dataclasses.replace(spec.source.selection, classes=()),
         summarizes_folders=source.description.is_inferred_later,
         finds_splits=_may_find_splits(spec, source),
         class_columns=sorted({one.column for one in spec.layout.heads.values() if one.column}) if spec.layout else (),
         missing=frozenset(spec.source.table.missing_values),
-        keeps_groups=spec.stratify or source.join_listed is not None,
         # The rows of a table have ids as keys then, and images in files.
         paths_are_images=spec.source.table.key_column is not None
         and source.description.unit == "row"
@@ -90,15 +85,23 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
     spec.source.selection.check_globs(listing.unmatched or (), examples)
     plan = plan_listing(spec, source)
     adding = functools.partial(decide, folder=folder, plan=plan)
+    if listing.groups.counted_by != plan.splits:
+        # An interrupted build with other fractions has listed the input.
+        listing.groups = Groups(None)
     meaning = _infer(listing, source, tally) if source.description.is_inferred_later and listing.total else None
     if meaning is not None:
-        listing = adding(listing, "folders", meaning, is_large=meaning.lists_images)
+        listing = adding(listing, "folders", meaning)
         if plan.finds_splits:
             listing.paths = count_paths(listing, plan)
-        # The fractions are already applied.
-        listing = adding(listing, "splits", AssignSplits(Splits(), spec.seed, plan.keeps_groups))
     if source.join_listed is not None and listing.total:
         listing = _join_tables(listing, spec, source, tally, folder)
+    selects_early = bool(spec.source.selection.classes) and not _selects_later(spec, source)
+    if selects_early and listing.total:
+        listing = _select_classes(listing, spec, None, tally, adding)
+        if plan.finds_splits:
+            listing.paths = count_paths(listing, plan)
+    if not (spec.stratify and spec.splits.fractions):
+        listing = adding(listing, "splits", plan.splits or AssignSplits(Splits(), 0))
     if plan.finds_splits and listing.total and (found := _find_splits(listing, spec, source)) is not None:
         tally.notes.append(found.note)
         listing = adding(listing, "path_splits", found)
@@ -108,7 +111,8 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
         if not spec.source.selection.classes:
             _count_unnamed(listing, spec, source, tally)
     if _selects_later(spec, source) and listing.total:
-        listing = _select_classes(listing, spec, source, tally, adding)
+        known = choose_classes(spec, source.description, listing.labels).classes
+        listing = _select_classes(listing, spec, known, tally, adding)
     if (unlabelled := _find_unlabelled(listing, spec, tally)) is not None:
         listing = adding(listing, "unlabelled", unlabelled)
         listing.labels.pop(UNLABELLED, None)
@@ -116,7 +120,7 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
             listing.split_labels.pop(split, None)
     if spec.stratify and spec.splits.fractions is not None:
         strata = find_strata(listing, fractions=spec.splits.fractions, seed=spec.seed)
-        listing = adding(listing, "strata", strata, by_sample=strata.apply, is_large=strata.is_large)
+        listing = adding(listing, "strata", strata)
     if _may_share_images(spec, source) and sum(1 for split in listing.samples if split) > 1:
         _refuse_shared_image(listing, spec, source)
     if spec.limit is not None:
@@ -213,10 +217,9 @@ def _selects_later(spec: BuildSpec, source: Source) -> bool:
 
 
 def _select_classes(
-    listing: Listing, spec: BuildSpec, source: Source, tally: Tally, adding: Callable[..., Listing]
+    listing: Listing, spec: BuildSpec, known: ClassNames | None, tally: Tally, adding: Callable[..., Listing]
 ) -> Listing:
-    """Returns the listing with the samples and objects of the requested classes."""
-    known = choose_classes(spec, source.description, listing.labels).classes
+    """Returns the listing with the samples and objects of the requested classes; `known` as in `class_filter`."""
     wanted, left_objects = SelectClasses(spec.source.selection.classes, known), 0
 
     def select(refs: RefColumns) -> RefColumns:
@@ -243,17 +246,8 @@ def _join_tables(listing: Listing, spec: BuildSpec, source: Source, tally: Tally
     """
     add, notes = source.join_listed.fit(ListedKeys(", ".join(spec.source.input), ("key",), listing=listing))
     tally.notes += notes
-    plan = dataclasses.replace(
-        plan_listing(spec, source),
-        splits=spec.splits if spec.splits.fractions else Splits(),
-        selection=EVERYTHING,
-        summarizes_folders=False,
-        keeps_groups=spec.stratify,
-    )
-    joined = write_listing(add(read_refs(listing)), folder, plan=plan, stem="joined-")
-    if source.join_listed.cells.columns.split is None:
-        joined.paths = listing.paths
-    return joined
+    plan = dataclasses.replace(plan_listing(spec, source), selection=EVERYTHING, summarizes_folders=False)
+    return write_listing(add(read_refs(listing)), folder, plan=plan, stem="joined-")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -67,9 +67,12 @@ def list_for_build(
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as here, contextlib.ExitStack() as stack:
         if not source.is_whole:
             partitions = source.partitions
-            identity = identify_partitions(partitions, source.read_with, published_paths(spec))
-            # Request and identity determine the folder's name, so a build resumes it.
-            folder = listing_folder(spec, identity)
+            paths, by_folders = published_paths(spec), source.description.is_inferred_later
+            identity = identify_partitions(partitions, source.read_with, paths)
+            # Files beside archives, such as those of class names, change no listing of their members.
+            raw = identify_partitions(partitions, {}, paths) if by_folders else identity
+            # Request and partitions determine the folder's name, so a build resumes it.
+            folder = listing_folder(spec, raw, by_folders=by_folders)
             if _would_repeat(spec, identity, folder, output, previous):
                 yield None
                 return

@@ -21,13 +21,16 @@ from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggest
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import serialize_examples
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import name_inputs
 from beam_tfrecords.transforms.sources.meaning.coverage import Coverage, Trial, decide, describe_coverage, measure
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.tally import Tally
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.source import Source
@@ -183,6 +186,7 @@ def try_reading(spec: BuildSpec) -> Trial | None:
         check_source(opened, source)
         refs = list(itertools.islice(source.samples(), _MOST_LISTED + 1))
         if len(refs) > _MOST_LISTED:
+            refs = _read_folders(refs, source)
             return Trial.of(refs, contents, is_whole=False) if _are_valid(refs, opened) else None
         opened, source = open_spec_source(spec)
     refs = _list(opened, source)
@@ -190,6 +194,22 @@ def try_reading(spec: BuildSpec) -> Trial | None:
     keys = Counter() if shares_keys else Counter((ref.split, ref.key) for ref in refs)
     repeated = sum(count for count in keys.values() if count > 1)
     return Trial.of(refs, contents, is_whole=True) if _are_valid(refs, opened, repeated=repeated) else None
+
+
+def _read_folders(refs: list[SampleRef], source: Source) -> list[SampleRef]:
+    """Returns the first samples with the labels and splits that their folders give.
+
+    Raises:
+      RequestError: the folders are ambiguous.
+    """
+    if not source.description.is_inferred_later:
+        return refs
+    folders = FolderSummary()
+    for ref in refs:
+        if ref.failure is None:
+            folders.add_image(ref.key)
+    meaning = source.infer(folders, Tally())
+    return refs if meaning is None else [ref for batch in RefColumns.of(refs) for ref in meaning.apply(batch)]
 
 
 def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:

@@ -160,7 +160,7 @@ class ArchiveSource(InferredSource):
             # The files of a damaged archive cannot be opened; their names remain.
             meaning = self._infer(tree, dataclasses.replace(request, root=None, folders=()), tally)
         found = dict.fromkeys(prefixes, meaning)
-        return self._change(found, {prefix: tree}, folders=folders, splits=self._splits)
+        return self._decide(found, folders=folders, splits=self._splits)
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
         """Whether the names of the archives are classes, rather than numbered parts, splits or other known words."""

@@ -18,7 +18,6 @@ from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     find_formats,
 )
 from beam_tfrecords.transforms.sources.detect.interpretation import (
-    Assumption,
     Interpretation,
     Request,
     UnclearError,
@@ -35,8 +34,7 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderT
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.meaning.companions import find_companions, names_images
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.path_labels import named_split_folders, path_label
+from beam_tfrecords.transforms.sources.path_labels import path_label
 
 _MOST_NAMED = 3
 _BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "beside the split folders, not in one of them")
@@ -60,17 +58,19 @@ class FolderMeaning:
     keeps_splits: bool
     splits: Mapping[str, str]
 
+    by_group = by_key = True
+
     @property
-    def lists_images(self) -> bool:
-        """Whether lists name the label of each image."""
+    def is_large(self) -> bool:
+        """See `Decision.is_large`: lists name the label of each image."""
         return any(one.lists for one in self.found.values())
 
     def apply(self, refs: RefColumns) -> RefColumns:
         """Returns the references with labels, and with splits in the words of their folders."""
         places: dict[str, tuple[str | None, str | None, bool]] = {}
-        lists_images, found = self.lists_images, []
+        is_large, found = self.is_large, []
         for key in refs.keys:
-            at = key if lists_images or "/" not in key else key[: key.rindex("/") + 1]
+            at = key if is_large or "/" not in key else key[: key.rindex("/") + 1]
             if at not in places:
                 places[at] = self._place(at)
             found.append(places[at])
@@ -115,20 +115,6 @@ class FolderMeaning:
         # The key of an unreadable archive is its prefix, without the slash.
         prefix = find_prefix(f"{key}/", self.found)
         return self.found.get(prefix, Interpretation()), key[len(prefix) :], self.splits.get(prefix)
-
-
-def assume_folders(pattern: re.Pattern[str] | None, needs: Needs) -> Assumption | Interpretation:
-    """Returns the preliminary interpretation to use during the listing.
-
-    Args:
-      pattern: pattern that gives the labels; None for folders.
-      needs: requested contents.
-    """
-    named = named_split_folders(needs.splits)
-    if named is not None:
-        return Interpretation(named)
-    by_folders = pattern is None and Content.LABEL in needs.contents
-    return Assumption(splits=needs.splits.are_auto, needs_class=by_folders, class_names=needs.class_names)
 
 
 def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, list[str]]:

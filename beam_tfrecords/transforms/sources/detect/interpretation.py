@@ -7,7 +7,6 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.sources.detect.names import normalize
@@ -71,31 +70,6 @@ class Interpretation:
     @functools.cached_property
     def _depths(self) -> Sequence[int]:
         return sorted({base.count("/") + 1 if base else 0 for base in self.bases}, reverse=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class Assumption:
-    """The usual meaning of the folders of an input; the listing uses it until all folders are known.
-
-    Attributes:
-      splits: whether top-level folders with split names are splits.
-      needs_class: whether such a folder counts as a split only if it contains folders for the classes.
-      class_names: as in `Needs.class_names`.
-    """
-
-    splits: bool
-    needs_class: bool
-    class_names: tuple[str, ...] = ()
-
-    def place(self, path: str) -> tuple[str | None, str | None]:
-        """See `Interpretation.place`."""
-        folders = path.split("/")[:-1]
-        if not folders:
-            return None, None
-        split = SPLIT_NAMES.get(folders[0].lower()) if self.splits and folders[0] not in self.class_names else None
-        if split is not None and (len(folders) > 1 or not self.needs_class):
-            return folders[1] if len(folders) > 1 else None, split
-        return folders[0], None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -211,6 +211,13 @@ class PathSplits:
     depths: Sequence[int] = ()
     split: str | None = None
 
+    by_group, is_large = True, False
+
+    @property
+    def by_key(self) -> bool:
+        """See `Decision.by_key`."""
+        return not self.by_image
+
     def apply(self, refs: RefColumns) -> RefColumns:
         """Sets the splits of the references that are in the default split.
 

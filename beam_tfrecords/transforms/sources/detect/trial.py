@@ -64,7 +64,8 @@ def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0,
         refs = list(itertools.islice(wanted, _MOST))
     if layout == "detection" and not any(ref.objects and ref.objects.labels for ref in refs):
         return False
-    wants_label = Content.LABEL in needs.contents
+    # Folders give labels when all of them are known.
+    wants_label = Content.LABEL in needs.contents and not source.description.is_inferred_later
     good = [ref for ref in refs if ref.failure is None and not (wants_label and ref.label is None)]
     return bool(good) and len(good) >= share * min(max(images, len(refs)), _MOST)
 

@@ -13,9 +13,9 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, Value, one_image, plain_files
+from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image, plain_files
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning, assume_folders
+from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_masks, find_unmatched
@@ -38,6 +38,7 @@ from beam_tfrecords.transforms.sources.path_labels import (
     OUTSIDE_SPLITS,
     compile_pattern,
     find_path_columns,
+    named_split_folders,
     path_columns,
     path_group,
     path_label,
@@ -134,7 +135,7 @@ class ImageFolder(InferredSource):
                 code="missing_masks",
             )
         splits = {root.key_prefix: root.split for root in self._roots if root.split}
-        return self._change(found, trees, folders=folders, splits=splits)
+        return self._decide(found, folders=folders, splits=splits)
 
 
 def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
@@ -201,24 +202,21 @@ class ImageLister:
           find_failure: returns why it is rejected without being read.
         """
         is_image, find_failure = is_image or _may_be_an_image, find_failure or _failure
-        guess, pattern, start = assume_folders(self.pattern, self.needs), self.pattern, root.start
-        only_splits = self.needs.splits.folders is not None
+        pattern, start = self.pattern, root.start
+        named = named_split_folders(self.needs.splits)
+        splits = None if named is None else Interpretation(named)
         _, names = find_path_columns(pattern, self.needs)
         # Images of a folder are consecutive in the listing, but not in every archive.
-        last: str | None = None
-        placed: tuple[str | None, str | None] = (None, None)
-        # Images of one split without individual metadata.
+        last, is_outside = "", False
+        # Images without individual metadata.
         keys: list[str] = []
-        labels: list[Value] = []
         plain: list[storage.FileEntry] = []
-        of_split: str | None = None
         is_plain = pattern is None and not masks and not names
 
         def take() -> Iterator[RefColumns]:
             if keys:
-                yield _by_column(keys, plain, labels, of_split)
+                yield _by_column(keys, plain)
                 keys.clear()
-                labels.clear()
                 plain.clear()
 
         for entry in files:
@@ -226,15 +224,14 @@ class ImageLister:
             kind = skipped_kind(relative, arrays=Content.ARRAY in self.needs.contents)
             if kind == FOLDER_MARKER and entry.size < 0:
                 kind = "link to a listed folder"
-            folder = relative[: relative.rfind("/") + 1]
-            if folder != last:
-                last, placed = folder, guess.place(folder)
-            label, split = placed
-            if split != of_split or len(keys) == _MOST:
+            if len(keys) == _MOST:
                 yield from take()
-                of_split = split
-            if kind is None and split is None and only_splits:
-                kind = OUTSIDE_SPLITS
+            if splits is not None:
+                folder = f"/{relative[: relative.rfind('/') + 1]}"
+                if folder != last:
+                    last, is_outside = folder, splits.place(folder[1:])[1] is None
+                if kind is None and is_outside:
+                    kind = OUTSIDE_SPLITS
             if kind is None and any(one.is_mask(entry.path) for one in masks):
                 kind = "mask"
             if kind is None and not has_extension(relative) and not is_image(entry):
@@ -246,34 +243,29 @@ class ImageLister:
             failure = find_failure(entry)
             if is_plain and failure is None:
                 keys.append(key)
-                labels.append(label)
                 plain.append(entry)
                 continue
             yield from take()
             if failure is not None and not is_utf8(entry.path):
-                yield SampleRef(printable(key), one_image(File(printable(entry.path))), split=split, failure=failure)
+                yield SampleRef(printable(key), one_image(File(printable(entry.path))), failure=failure)
                 continue
-            if pattern is not None:
-                label = path_label(key, pattern)
+            label = None if pattern is None else path_label(key, pattern)
             size = max(entry.size, 0)
             images = one_image(File(entry.path, entry.version))
             group = path_group(key, pattern)
             columns = path_columns(key, pattern, names) if names else {}
-            ref = SampleRef(key, images, size, entry.fingerprint, label, split, columns, failure, group)
+            ref = SampleRef(key, images, size, entry.fingerprint, label, None, columns, failure, group)
             yield _with_masks(ref, masks, relative, self.needs.only_class) if masks and not failure else ref
         yield from take()
 
 
-def _by_column(
-    keys: Sequence[str], entries: Sequence[storage.FileEntry], labels: Sequence[Value], split: str | None
-) -> RefColumns:
-    """Returns references to images of one split as columns, in a third of the time of single references."""
+def _by_column(keys: Sequence[str], entries: Sequence[storage.FileEntry]) -> RefColumns:
+    """Returns references to images as columns, in a third of the time of single references."""
     places = [entry.path for entry in entries], [entry.version for entry in entries]
     return RefColumns.of_rows(
         list(keys),
-        list(labels),
+        [None] * len(keys),
         {},
-        split=split,
         images=plain_files(*places),
         size=[entry.size for entry in entries],
         fingerprint=[entry.fingerprint for entry in entries],

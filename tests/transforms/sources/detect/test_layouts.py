@@ -10,7 +10,6 @@ import tarfile
 import pytest
 from PIL import Image
 
-from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError
 from beam_tfrecords.transforms.sources.detect.layouts import LAYOUTS, Level
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -225,25 +224,6 @@ def test_class_names_say_that_a_single_class_is_meant(touch, opened, listed, che
 
 def test_a_single_class_without_folders_below_it_is_a_class(touch, opened, listed):
     assert set(labels(listed(opened(touch("cat/1.jpg", "cat/2020/2.jpg", "notes/a.txt")))).values()) == {"cat"}
-
-
-@pytest.mark.parametrize(
-    ("names", "is_right"),
-    [
-        (("cat/1.jpg", "dog/old/2.jpg", "dog/3.jpg"), True),
-        (("train/cat/1.jpg", "train/dog/1.jpg", "val/cat/2.jpg"), True),
-        (("bus/1.jpg", "car/1.jpg", "train/1.jpg", "tram/1.jpg"), True),
-        (("images/cat/1.jpg", "images/dog/1.jpg"), False),
-        (("cat/train/1.jpg", "dog/train/2.jpg"), False),
-        (("train/cat/1.jpg", "train/dog/1.jpg", "val/cat/2.jpg", "3.jpg"), False),
-    ],
-)
-def test_the_listing_is_made_anew_only_where_the_first_guess_was_wrong(touch, opened, names, is_right):
-    source = opened(touch(*names))
-    folders = FolderSummary()
-    for sample in one_by_one(source.samples()):
-        folders.add_image(sample.key)
-    assert (source.infer(folders) is None) == is_right
 
 
 def test_one_damaged_archive_does_not_change_what_the_folders_mean(tmp_path, opened, read_containers):
