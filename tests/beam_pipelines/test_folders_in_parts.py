@@ -132,7 +132,7 @@ def test_a_changed_image_is_found_and_an_unchanged_folder_makes_no_version(tmp_p
     out = tmp_path / "out"
     for number in range(12):
         save(tmp_path / f"in/{number % 2}/{number}.png", picture(number, 8, 8))
-        (tmp_path / f"in/{number % 2}/{number}.txt").touch()
+        (tmp_path / f"in/{number % 2}/{number}.log").touch()
     counts = in_parts()
     for versions in (1, 1, 2):
         words = [f"--input={tmp_path / 'in'}", f"--output={out}", "--versioned", "--no_report"]
