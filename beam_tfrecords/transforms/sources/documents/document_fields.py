@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.transforms.sources.documents.mapping import DocumentMapping, Expression
+from beam_tfrecords.transforms.sources.documents.mapping import RUNS, DocumentMapping, Expression
 from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE
 
 # Functions that take all values of an object, whose names are data.
@@ -85,7 +85,8 @@ class DocumentFields:
             self.counts[field] += 1
             if role is not None:
                 self.uses[field] = role
-                self._see(value, field, is_whole=name in self._whole)
+                if not (role == OUTLINE and isinstance(value, dict) and value.keys() >= RUNS):
+                    self._see(value, field, is_whole=name in self._whole)
 
 
 def _expressions(mapping: DocumentMapping) -> Iterator[tuple[Expression, Sequence[str]]]:

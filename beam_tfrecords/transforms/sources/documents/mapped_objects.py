@@ -13,8 +13,8 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.transforms.labels import whole_number
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
-from beam_tfrecords.transforms.objects.polygons import pack_polygons, turn_box
-from beam_tfrecords.transforms.sources.documents.mapping import DocumentMapping, Expression, ObjectMapping, Unit
+from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_polygons, pack_segmentation, turn_box
+from beam_tfrecords.transforms.sources.documents.mapping import RUNS, DocumentMapping, Expression, ObjectMapping, Unit
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.box_cells import to_corners
 from beam_tfrecords.transforms.sources.tables.cells import read_label
@@ -32,13 +32,17 @@ _PLAIN = {int, float}
 
 
 class _Shape(NamedTuple):
-    """An object: its class, corners of its box, polygons, x, y and visibility of its keypoints, and attributes."""
+    """An object: its class, corners of its box, polygons, x, y and visibility of its keypoints, and attributes.
+
+    Instead of polygons, it may have a mask as packed run lengths of COCO.
+    """
 
     label: Any
     box: Sequence[float]
     polygons: Sequence[Sequence[float]]
     points: Sequence[float]
     values: Mapping[str, int] = {}
+    mask: bytes = b""
 
 
 class ObjectReader:
@@ -102,7 +106,7 @@ class ObjectReader:
                 place = (label, number) if group in (None, "") else (str(label), str(group))
                 shapes[place] = _join(shapes[place], shape) if place in shapes else shape
         self.read_count += len(shapes)
-        self.without += sum(not shape.polygons for shape in shapes.values())
+        self.without += sum(not (shape.polygons or shape.mask) for shape in shapes.values())
         is_normalized = self._kinds[0].unit in _SCALES
         return Objects(
             tuple(side for shape in shapes.values() for side in shape.box),
@@ -113,7 +117,9 @@ class ObjectReader:
             },
             size=None if is_normalized else size,
             is_normalized=is_normalized,
-            polygons=tuple(_pack(shape.polygons) for shape in shapes.values()) if self._has_outlines else (),
+            polygons=tuple(shape.mask or _pack(shape.polygons) for shape in shapes.values())
+            if self._has_outlines
+            else (),
             keypoints=self._pad([shape.points for shape in shapes.values()]) if self._has_keypoints else (),
         )
 
@@ -155,6 +161,8 @@ def _read_size(expressions: Sequence[Expression], node: Any) -> tuple[int, int] 
 
 def _read_shape(kind: ObjectMapping, one: Any, label: Any, size: tuple[int, int] | None) -> _Shape:
     scale = _SCALES.get(kind.unit, 1.0)
+    if (runs := _find_runs(kind, one)) is not None:
+        return _read_mask(kind, one, label, runs)
     polygons = [_move(_scale(corners, scale), kind.origin) for corners in _read_polygons(kind, one)]
     points = [
         number if n % 3 == 2 else number * scale - kind.origin
@@ -177,8 +185,25 @@ def _read_shape(kind: ObjectMapping, one: Any, label: Any, size: tuple[int, int]
     return _Shape(label, _bounds(around), polygons, points)
 
 
+def _find_runs(kind: ObjectMapping, one: Any) -> Any:
+    """Returns the run lengths of COCO that are the outline of an object; None if it has no outline or polygons."""
+    value = kind.polygon[0].find(one) if len(kind.polygon) == 1 else None
+    return value if isinstance(value, dict) and value.keys() >= RUNS else None
+
+
+def _read_mask(kind: ObjectMapping, one: Any, label: Any, runs: Any) -> _Shape:
+    bounds = bounds_of(runs)
+    if bounds is None or kind.unit is not Unit.PIXELS:
+        raise _error(f"`polygon` finds {shorten(str(runs))}; expected pixels of an object in run lengths of COCO")
+    left, top, width, height = bounds
+    box = to_corners(_read_box(kind.box, one), kind.form) if kind.box else (left, top, left + width, top + height)
+    return _Shape(label, box, (), (), mask=pack_segmentation(runs))
+
+
 def _join(one: _Shape, other: _Shape) -> _Shape:
     """Returns two parts as one object."""
+    if one.mask or other.mask:
+        raise _error("an object of several parts has a mask; expected polygons, or no `group`")
     return other._replace(
         box=_bounds([*one.box, *other.box]),
         polygons=[*one.polygons, *other.polygons],

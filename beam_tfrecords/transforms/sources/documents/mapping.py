@@ -47,6 +47,8 @@ KEYS = (
     "documents", "columns", "quotes", "samples", "alternatives", "image", "size", "split", "label", "class_names",
     *_OBJECT_KEYS,
 )  # fmt: skip
+# Keys of a mask as run lengths of COCO.
+RUNS = frozenset({"counts", "size"})
 _NUMBERS = ("box", "polygon", "points")
 _ATTRIBUTES = ("difficult", "is_crowd", "truncated")
 _ANGLE_KEYS = ("value", "unit", "around", "clockwise")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.objects.polygons import unpack_polygons
 from beam_tfrecords.transforms.sources.documents import recognition
 from tests.each import each
 from tests.transforms.sources.documents.formats import (
@@ -367,3 +368,22 @@ def test_images_of_one_name_are_in_the_folder_with_the_name_of_their_document(tm
     samples = listed(opened(tmp_path, mapping="datumaro"))
     found = {key: (sample.split, sample.objects.labels) for key, sample in samples.items()}
     assert found == {"images/train/0.jpg": ("train", ("cat",)), "images/val/0.jpg": ("validation", ("dog",))}
+
+
+# A mask of 40 x 60 pixels (height x width): the pixels (1, 2), (1, 3) and (2, 2), in columns.
+RUNS = {"size": [40, 60], "counts": [42, 2, 38, 1, 2317]}
+
+
+@each("runs", [RUNS, {**RUNS, "counts": "Z12V1OWW2"}, {**RUNS, "counts": [2400]}, {**RUNS, "counts": [1, 2]}])
+def test_masks_of_datumaro_are_read(runs, folder, opened, listed):
+    masks = [{"type": "mask", "label_id": 0, "rle": runs}]
+    items = [{"id": name, "annotations": masks if name == "a" else []} for name in "ab"]
+    write_json(folder / "annotations/x.json", {"categories": {"label": {"labels": [{"name": "cat"}]}}, "items": items})
+    source = opened(folder, mapping="datumaro", needs_polygons=True)
+    sample = listed(source)["a.jpg"]
+    assert [field for _, field in source.skipped.fields if "rle" in field] == ["items[].annotations[].rle"]
+    if len(runs["counts"]) < 5:
+        assert "expected pixels of an object in run lengths of COCO" in sample.failure[1]
+    else:
+        assert (sample.objects.labels, in_pixels(sample)) == (("cat",), [[1, 2, 3, 4]])
+        assert np.argwhere(unpack_polygons(sample.objects.polygons[0]).mask()).tolist() == [[2, 1], [2, 2], [3, 1]]
