@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import types
 from collections.abc import Collection, Mapping, Sequence
 
 from beam_tfrecords.features.contents import Content
@@ -54,7 +53,7 @@ class Description:
 
     unit: str = "image"
     provides: frozenset[Content] = frozenset({Content.IMAGE, Content.LABEL})
-    images: Mapping[str, bool] = dataclasses.field(default_factory=lambda: types.MappingProxyType({IMAGE: False}))
+    images: Mapping[str, bool] = dataclasses.field(default_factory=lambda: {IMAGE: False})
     other_images: Sequence[str] = ()
     table: Table | None = None
     columns: Sequence[str] = ()
