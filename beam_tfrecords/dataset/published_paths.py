@@ -31,8 +31,8 @@ class PublishedPaths:
     `--input=/data/photos`. URIs stay unchanged, because they name the same object on every machine.
 
     Attributes:
-      roots: (prefix of local paths, its replacement) of the inputs; None leaves all paths unchanged, as releases before
-        1.0 published them.
+      roots: (prefix of local paths, its replacement) of the inputs; None leaves all paths unchanged, for values
+        that are not published.
       others: (path, its replacement) of paths that only texts contain, such as the output.
     """
 

@@ -25,7 +25,6 @@ from beam_tfrecords.dataset.dataset import DatasetRef
 from beam_tfrecords.dataset.files import DUPLICATES
 from beam_tfrecords.dataset.index import CONVERSION_COLUMNS, INDEX_SCHEMA, fits_packed_hash, read_columns, unpack_hash
 from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.escaping import write_json
 from beam_tfrecords.features.contents import Content
@@ -53,7 +52,6 @@ class ReusePlan:
       blocks: split -> number of blocks of the new dataset.
       takes_images: whether converting the same files would give the same stored images.
       hashes_files: whether the fingerprint of a file is the hash of its bytes, so that every file is read.
-      paths: published paths in the form of the previous dataset.
       is_same_input: whether local files of one published path are one file. Otherwise their bytes are compared.
     """
 
@@ -62,7 +60,6 @@ class ReusePlan:
     blocks: Mapping[str, int]
     takes_images: bool
     hashes_files: bool
-    paths: PublishedPaths = UNCHANGED
     is_same_input: bool = True
 
 
@@ -118,7 +115,6 @@ class BlockReuse:
         # (key, fingerprint) -> hash of the sample.
         self._hashes: dict[tuple[str, str], str] = {}
         self._window = ("", 0, b"")
-        self._hash = dataclasses.replace(convert, paths=plan.paths).sample_hashes
 
     def needs_image(self, ref: SampleRef) -> bool:
         """Whether the image of a sample has to be read."""
@@ -189,7 +185,7 @@ class BlockReuse:
             return None
         refs, identity = RefColumns.of_one(ref), (ref.key, ref.fingerprint)
         try:
-            sample_hash = self._hashes.get(identity) or self._hash(refs)[0]
+            sample_hash = self._hashes.get(identity) or self._convert.sample_hashes(refs)[0]
         except SampleError:  # conversion will raise it again
             return None
         self._hashes[identity] = sample_hash
@@ -197,7 +193,7 @@ class BlockReuse:
         has_bytes = bool(images) and hash_images(images) == record.row["content_hash"]
         needs_file = Content.IMAGE in self._convert.layout.required and not self._plan.hashes_files
         is_known = self._plan.is_same_input or not (ref.uri or "").startswith("/")
-        is_same_file = (is_known and refs.uris(self._plan.paths) == [record.row["uri"]]) or not needs_file
+        is_same_file = (is_known and refs.uris(self._convert.paths) == [record.row["uri"]]) or not needs_file
         if unpack_hash(record.row["sample_hash"]) == sample_hash and (is_same_file or has_bytes):
             return Change.COPIED
         layout = self._convert.layout
@@ -209,7 +205,7 @@ class BlockReuse:
             # The mask, the names of images or the settings of arrays may have changed, and the index does not say so.
             # A record of the input is stored as it is, or not at all.
             return None
-        fingerprint = refs.fingerprints(self._plan.paths)[0]
+        fingerprint = refs.fingerprints(self._convert.paths)[0]
         is_same = is_same_file and fingerprint and fingerprint == record.row["fingerprint"]
         if self._plan.takes_images and (is_same or has_bytes):
             return Change.RESERIALIZED

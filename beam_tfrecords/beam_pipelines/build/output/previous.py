@@ -253,7 +253,6 @@ def plan_reuse(
         blocks=blocks,
         takes_images=not changes and images[0] == images[1],
         hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
-        paths=published_paths(spec),
         is_same_input=previous.is_made_of(published_paths(spec)),
     )
     if not changes and images[0] != images[1]:
