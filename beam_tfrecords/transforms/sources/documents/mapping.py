@@ -23,6 +23,7 @@ from jmespath.exceptions import JMESPathError
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.features.column_ranges import count_columns
+from beam_tfrecords.nearest import did_you_mean
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.class_list import ClassList, list_classes
 from beam_tfrecords.transforms.objects.objects import BoxFormat
@@ -289,14 +290,12 @@ def read_mapping(word: str) -> DocumentMapping:
         except FileNotFoundError:
             raise RequestError(f"`mapping={word}` {does_not_exist(word)}", code="not_found") from None
         folder = storage.dirname(word)
-    elif word in mapping_names():
+    elif word in (names := mapping_names()):
         data = (_FOLDER / f"{word}.yaml").read_bytes()
         folder = ""
     else:
-        raise RequestError(
-            f"`mapping={word}`: expected a file of YAML (.yaml), or one of {', '.join(mapping_names())}",
-            code="unknown_mapping",
-        )
+        expected = f"expected a file of YAML (.yaml), or one of {', '.join(names)}"
+        raise RequestError(f"`mapping={word}`: {did_you_mean(word, names, otherwise=expected)}", code="unknown_mapping")
     try:
         return parse_mapping(word, data, folder)
     except (ValueError, RecursionError, yaml.YAMLError) as error:

@@ -499,11 +499,10 @@ def test_a_wrong_mapping_is_refused(text, message, folder, opened):
 
 
 def test_an_unknown_mapping_is_refused(folder, opened):
-    with refused(
-        "unknown_mapping",
-        "`mapping=labelmee`: expected a file of YAML (.yaml), or one of azure, azure_classes, bdd100k, createml",
-    ):
+    with refused("unknown_mapping", "`mapping=labelmee`: did you mean 'labelme'?"):
         opened(folder, mapping="labelmee")
+    with refused("unknown_mapping", "`mapping=mine`: expected a file of YAML (.yaml), or one of azure, azure_classes"):
+        opened(folder, mapping="mine")
     with refused("not_found", "does not exist"):
         opened(folder, mapping=str(folder / "my.yaml"))
     with refused("missing_setting", "`source=documents` needs `mapping`"):
