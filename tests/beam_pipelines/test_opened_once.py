@@ -23,9 +23,9 @@ def test_an_input_is_opened_once(source, layout, tmp_path, monkeypatch):
     open_input = module.open_input
 
     @functools.wraps(open_input)
-    def count(**parts):
+    def count(request):
         calls[source] += 1
-        return open_input(**parts)
+        return open_input(request)
 
     monkeypatch.setattr(module, "open_input", count)
     INPUTS[source][0](tmp_path, 0)

@@ -6,8 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -42,7 +41,7 @@ from beam_tfrecords.transforms.sources.registry import (
     find_source,
     source_of_file,
 )
-from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.joined_opening import open_joins
 from beam_tfrecords.transforms.sources.tables.table_settings import JoinSettings
@@ -124,34 +123,28 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
                     "the inputs of one dataset must be of one source",
                     code="sources_differ",
                 )
-        parts = {**vars(spec), "inputs": inputs, "needs": needs, "function": function}
         is_open = spec.source == "auto" and spec.label_pattern is None
-        entry = _recognise(named, paths, parts) if is_open else named
+        entry = _recognise(named, paths[0], spec, needs) if is_open else named
         if entry.name not in ARCHIVES:
             paths = [*map(folder_of_archive, paths)]
             splits = {folder_of_archive(path): split for path, split in inputs.splits.items()}
-            parts["inputs"] = inputs = Inputs(paths, splits)
+            inputs = Inputs(paths, splits)
         chosen = dataclasses.replace(spec, input=tuple(paths), source=entry.name)
-        late, parts["joined"] = None, open_joins(spec.joins)
+        late, joined, wanted = None, open_joins(spec.joins), needs
         if spec.joins.join and not _joins_itself(entry, paths):
             # Most requests join nothing.
             from beam_tfrecords.transforms.sources.tables.joined_samples import JoinedSamples
 
-            late = JoinedSamples.of(parts["joined"], spec.table, has_columns=entry.has_columns)
+            late = JoinedSamples.of(joined, spec.table, has_columns=entry.has_columns)
             chosen = dataclasses.replace(chosen, table=late.others, joins=JoinSettings())
-            parts["needs"] = late.needs_of_source(needs)
+            wanted = late.needs_of_source(needs)
         refuse_settings(entry, chosen)
-        make: MakeSource = _call(_module(entry).open_input, {**parts, "table": chosen.table, "spec": chosen})
+        make: MakeSource = _module(entry).open_input(OpenRequest(chosen, inputs, wanted, joined, function))
         if late is not None:
             make = functools.partial(late.make, make)
         class_files = [] if needs.class_names or entry.name == FUNCTIONS else find_class_files(inputs)
     read_as = f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)"
     return OpenedInput(inputs, entry, [] if entry == named else [read_as], make, files, class_files)
-
-
-def _call(function: Callable[..., Any], parts: Mapping[str, Any]) -> Any:
-    """Calls a function of a source's module; its parameters name the parts of the request that it reads."""
-    return function(**{name: parts[name] for name in inspect.signature(function).parameters})
 
 
 @contextlib.contextmanager
@@ -170,13 +163,13 @@ def _refusing(inputs: Inputs, files: storage.DependencyTracker) -> Iterator[None
         ) from error
 
 
-def _recognise(entry: Registered, paths: Sequence[str], parts: Mapping[str, Any]) -> Registered:
+def _recognise(entry: Registered, path: str, spec: SourceSpec, needs: Needs) -> Registered:
     """Returns the source for the first file, among the sources that share its extension."""
     special = [one for one in SOURCES if one.among == entry.name]
     if not special:
         return entry
-    parts = {**parts, "partition": Partition.of(find_entries(paths[0])[0], key_prefix="")}
-    return next((one for one in special if _call(_module(one).recognises, parts)), entry)
+    first = Partition.of(find_entries(path)[0], key_prefix="")
+    return next((one for one in special if _module(one).recognises(first, spec, needs)), entry)
 
 
 def _joins_itself(entry: Registered, paths: Sequence[str]) -> bool:

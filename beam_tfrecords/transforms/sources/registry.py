@@ -1,8 +1,6 @@
 """The registry of sources. A new source needs a module with a function `open_input`, and a line here.
 
-The parameters of `open_input` name the parts of the request that it reads: `inputs`, `needs`, `joined` (the opened
-tables that join the samples) and fields of `SourceSpec`, or `spec` for all settings. The function returns a
-`MakeSource`.
+`open_input` takes an `OpenRequest` and returns a `MakeSource`.
 """
 
 from __future__ import annotations

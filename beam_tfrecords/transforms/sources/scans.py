@@ -23,7 +23,7 @@ from beam_tfrecords.extras import install_hint
 from beam_tfrecords.features.contents import Content, contents_in
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, one_image
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_labels import (
@@ -34,7 +34,7 @@ from beam_tfrecords.transforms.sources.path_labels import (
     path_group,
     path_label,
 )
-from beam_tfrecords.transforms.sources.source import MakeSource, Source, partitions_of
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source, partitions_of
 from beam_tfrecords.transforms.sources.source_spec import Window
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -70,12 +70,13 @@ class Scan(NamedTuple):
     is_single: bool
 
 
-def open_input(inputs: Inputs, label_pattern: str | None, window: Window, needs: Needs) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Finds the files.
 
     Raises:
       RequestError: there are none, or the library that reads them is not installed.
     """
+    inputs, spec = request.inputs, request.spec
     files = find_files_below(inputs, _FILE, "DICOM or NIfTI file in it, .dcm, .dicom, .nii or .nii.gz")
     versions = dict[str, str]()
     for library in dict.fromkeys(_library_of(file.entry.path) for file in files):
@@ -86,7 +87,7 @@ def open_input(inputs: Inputs, label_pattern: str | None, window: Window, needs:
                 f"{quote_input(inputs.paths[0])}: {_READS[library]} files need an extra: {install_hint('medical')}",
                 code="missing_extra",
             ) from error
-    return functools.partial(ScanSource, files, label_pattern, window, versions)
+    return functools.partial(ScanSource, files, spec.label_pattern, spec.window, versions)
 
 
 class ScanSource(Source):

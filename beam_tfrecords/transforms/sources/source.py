@@ -7,14 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.inputs import InputFile
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, PipelinePartition, ReadPartition, StagingFiles
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
@@ -106,6 +111,25 @@ class Source:
           RequestError: the folders are ambiguous, or do not fit the request.
         """
         return None
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenRequest:
+    """What the module of a source opens.
+
+    Attributes:
+      spec: settings of the input, of which the source takes some.
+      inputs: paths and splits of the inputs.
+      needs: requested contents.
+      joined: the opened tables that join the samples.
+      function: the input, if it is a user's function.
+    """
+
+    spec: SourceSpec
+    inputs: Inputs
+    needs: Needs
+    joined: Joins
+    function: UserFunction | None = None
 
 
 # Makes the source of an opened input for some needs. The layout and the requested contents may vary; the input and how

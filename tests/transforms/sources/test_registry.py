@@ -1,41 +1,12 @@
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
-import typing
 
 import pytest
 
-from beam_tfrecords.transforms.mapping.user_function import UserFunction
-from beam_tfrecords.transforms.sources.inputs import Inputs
-from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition
-from beam_tfrecords.transforms.sources.registry import SOURCES, source_of_file
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.joined_table import Joins
+from beam_tfrecords.transforms.sources.registry import source_of_file
 from tests.each import each
-
-PARTS = {
-    **typing.get_type_hints(SourceSpec),
-    **{
-        "spec": SourceSpec,
-        "inputs": Inputs,
-        "needs": Needs,
-        "function": UserFunction | None,
-        "partition": Partition,
-        "joined": Joins,
-    },
-}
-
-
-@each("entry", SOURCES, ids=lambda entry: entry.name)
-def test_the_functions_of_a_source_take_parts_of_a_request(entry):
-    module = importlib.import_module(f"beam_tfrecords.transforms.sources.{entry.module}")
-    for function in (module.open_input, *([module.recognises] if entry.among else [])):
-        taken = typing.get_type_hints(function)
-        del taken["return"]
-        assert taken == {name: PARTS[name] for name in taken}
 
 
 @each(

@@ -46,7 +46,7 @@ from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOIN
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
-from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
@@ -75,12 +75,13 @@ _USES: Uses = {
 _BOX = re.compile(rb'"(?:bbox|segmentation|caption)"\s*:')
 
 
-def open_input(inputs: Inputs, paths: PathSettings, needs: Needs) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Opens annotation files.
 
     Raises:
       RequestError: a file is not in COCO's format, or does not fit the request.
     """
+    inputs, paths, needs = request.inputs, request.spec.paths, request.needs
     refuse_folders_as_splits(inputs, "coco", needs)
     splits = _expand(inputs)
     named = splits if inputs.splits else _splits_by_name(splits)

@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, OUTLINE
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
-from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import split_of_folder
 
@@ -209,12 +209,13 @@ def _split_of(path: str) -> str | None:
     return next(filter(None, map(split_of_folder, path.split("/")[:-1])), None)
 
 
-def open_input(inputs: Inputs, needs: Needs) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Opens Pascal VOC folders.
 
     Raises:
       RequestError: an input lacks a required folder.
     """
+    inputs, needs = request.inputs, request.needs
     refuse_folders_as_splits(inputs, "voc", needs)
     roots = dict(zip(key_prefixes(inputs.paths), inputs.paths, strict=True))
     if Content.MASK not in needs.contents and not any(map(_is_voc, inputs.paths)) and all(map(_has_xml, inputs.paths)):

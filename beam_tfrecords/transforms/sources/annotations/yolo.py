@@ -44,14 +44,13 @@ from beam_tfrecords.transforms.sources.annotations.yolo_labels import (
     read_text,
 )
 from beam_tfrecords.transforms.sources.description import Description
-from beam_tfrecords.transforms.sources.input_settings import PathSettings
-from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input, split_of_word
+from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
 from beam_tfrecords.transforms.sources.meaning.ledger import KEYPOINTS as POINTS
 from beam_tfrecords.transforms.sources.meaning.ledger import OUTLINE
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
-from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Some datasets have labels and caches next to the images.
@@ -64,12 +63,13 @@ _FIRST_IMAGES = 64
 _MOST_LINES = 5
 
 
-def open_input(inputs: Inputs, paths: PathSettings, needs: Needs) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Opens a data file, or a folder with a data file or a class list.
 
     Raises:
       RequestError: the input is not in YOLO's format, or a file or folder that it names does not exist.
     """
+    inputs, paths, needs = request.inputs, request.spec.paths, request.needs
     refuse_folders_as_splits(inputs, "yolo", needs)
     shown = quote_input(inputs.paths[0])
     if not inputs.is_alone:

@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern
 from beam_tfrecords.transforms.sources.registry import find_source
-from beam_tfrecords.transforms.sources.source import MakeSource, partitions_of
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, partitions_of
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -173,12 +173,13 @@ class ArchiveSource(InferredSource):
         return len(words) == len(names) and not any(map(is_known, words))
 
 
-def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Finds the archives of a request.
 
     Raises:
       RequestError: an archive does not exist.
     """
+    inputs, spec, needs = request.inputs, request.spec, request.needs
     pattern = compile_pattern(spec.label_pattern, needs)
     files = find_files(inputs, by_name=needs.splits.are_auto)
 

@@ -31,7 +31,8 @@ from beam_tfrecords.transforms.sources.detect.image_columns import choose_image,
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition
-from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
@@ -78,7 +79,7 @@ class WebDatasetSource(RowSource):
         self.read: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
 
 
-def recognises(partition: Partition, needs: Needs) -> bool:
+def recognises(partition: Partition, spec: SourceSpec, needs: Needs) -> bool:
     """Whether a tar archive is a WebDataset.
 
     Members with the same name may also be a photo and a program's sidecar file. So a WebDataset must have a class
@@ -98,12 +99,13 @@ def recognises(partition: Partition, needs: Needs) -> bool:
     )
 
 
-def open_input(inputs: Inputs, table: TableSettings, needs: Needs) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Finds the archives, and reads the first samples.
 
     Raises:
       RequestError: an archive does not exist, or the archives do not fit the request.
     """
+    inputs, table, needs = request.inputs, request.spec.table, request.needs
     files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
     try:
         start = _read_start(Partition.of(files[0].entry, key_prefix=""))

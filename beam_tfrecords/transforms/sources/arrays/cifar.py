@@ -12,10 +12,9 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.class_list import ClassList
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.class_files import FoundClasses, read_class_file
-from beam_tfrecords.transforms.sources.inputs import Inputs, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
 from beam_tfrecords.transforms.sources.partition import Partition
-from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 
 _TEN = re.compile(r"(?:data_batch_\d|test_batch)\.bin", re.IGNORECASE)
 _HUNDRED = re.compile(r"(?:train|test)\.bin", re.IGNORECASE)
@@ -27,12 +26,13 @@ _COLUMNS_TEN = {"label": "batches.meta.txt"}
 _COLUMNS_HUNDRED = {"coarse_label": "coarse_label_names.txt", "label": "fine_label_names.txt"}
 
 
-def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Finds the files, and the class names next to them.
 
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
+    inputs, table = request.inputs, request.spec.table
     files = find_files_below(
         inputs, _FILE, "file of CIFAR's binary version in it, such as data_batch_1.bin or train.bin"
     )
@@ -52,8 +52,7 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
         functools.partial(_find_stacks, names),
         found_classes=[one for one in found if one.classes],
         read_name=lambda path: path.replace("data_batch", "train_batch"),
-        inputs=inputs,
-        settings=table,
+        request=request,
     )
 
 

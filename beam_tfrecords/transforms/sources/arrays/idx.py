@@ -16,11 +16,10 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.partition import Partition
-from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 
 # train-images-idx3-ubyte as distributed, or t10k-images.idx3-ubyte as some programs write.
 _FILE = re.compile(r"[^/]*(?:images|labels)[.-]idx\d-(?:ubyte|int)(?:\.gz)?", re.IGNORECASE)
@@ -32,12 +31,13 @@ _CHUNK = 1 << 14
 _GZ = re.compile(r"\.gz$", re.IGNORECASE)
 
 
-def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Finds the image files, and the label files next to them.
 
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
+    inputs = request.inputs
     files = find_files_below(inputs, _FILE, "IDX file in it, such as train-images-idx3-ubyte.gz")
     images = [file for file in files if "images" in storage.basename(file.entry.path).lower()]
     names = {file.entry.path for file in images}
@@ -59,8 +59,7 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
         images,
         functools.partial(_find_stacks, labels),
         notes=notes,
-        inputs=inputs,
-        settings=table,
+        request=request,
     )
 
 

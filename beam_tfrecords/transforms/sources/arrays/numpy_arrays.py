@@ -23,11 +23,10 @@ from beam_tfrecords.storage.members import HEADER_BYTES, local_header_length
 from beam_tfrecords.storage.reading import parsing
 from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
-from beam_tfrecords.transforms.sources.inputs import Inputs, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
 from beam_tfrecords.transforms.sources.partition import Partition
-from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 _FILE = re.compile(r"[^/]*\.np[yz]", re.IGNORECASE)
 _IMAGE_WORDS = ("x", "images", "image", "imgs", "img", "data", "pixels")
@@ -80,12 +79,13 @@ class _Array(NamedTuple):
         return "_".join(word for word in self.words if word not in SPLIT_NAMES) or self.words[0]
 
 
-def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Finds the files, and the label files of .npy files.
 
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
+    inputs, table = request.inputs, request.spec.table
     files = find_files_below(inputs, _FILE, "NumPy file in it, .npz or .npy")
     labels = {file.entry.path: _label_file(file.entry.path) for file in files}
     # A folder or glob may include the label files.
@@ -97,8 +97,7 @@ def open_input(inputs: Inputs, table: TableSettings) -> MakeSource:
         images,
         functools.partial(_find_stacks, beside, table.image_column),
         notes=list(_describe_texts(images[0].entry.path)),
-        inputs=inputs,
-        settings=table,
+        request=request,
     )
 
 

@@ -18,14 +18,13 @@ from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, quote_input, splits_of_names
+from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
-from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Usual label names, in addition to those of tables.
@@ -90,8 +89,7 @@ class StackSource(RowSource):
       found_classes: class names in the files, for labels that are numbers.
       read_name: replaces unusual split names in a path with usual ones.
       notes: notes on the files.
-      inputs: inputs of the request.
-      settings: settings of the rows.
+      request: the request.
       needs: requested contents.
 
     Raises:
@@ -107,10 +105,10 @@ class StackSource(RowSource):
         found_classes: Sequence[FoundClasses],
         read_name: Callable[[str], str],
         notes: Sequence[str],
-        inputs: Inputs,
-        settings: TableSettings,
+        request: OpenRequest,
         needs: Needs,
     ) -> None:
+        inputs, settings = request.inputs, request.spec.table
         super().__init__(files, inputs)
         then = (*_LABELS, *(table.columns if len(table.columns) == 1 else ()))
         lacks = "no labels of a usual name" if table.columns else "no labels"
@@ -198,8 +196,7 @@ def open_stacks(
     found_classes: Sequence[FoundClasses] = (),
     read_name: Callable[[str], str] = str,
     notes: Sequence[str] = (),
-    inputs: Inputs,
-    settings: TableSettings,
+    request: OpenRequest,
 ) -> MakeSource:
     """Reads the start of the first file. The arguments are those of `StackSource`.
 
@@ -215,7 +212,7 @@ def open_stacks(
     except SampleError as error:
         raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}", code="invalid_file") from error
     table = FirstRows(first.uri, tuple(types), rows, column_types=types)
-    return functools.partial(StackSource, files, find, stacks, table, found_classes, read_name, notes, inputs, settings)
+    return functools.partial(StackSource, files, find, stacks, table, found_classes, read_name, notes, request)
 
 
 def find_axes(shape: Sequence[int]) -> str | None:

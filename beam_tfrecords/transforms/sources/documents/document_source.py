@@ -55,7 +55,7 @@ from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_rule import key_of_path, shorten
-from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tables.cells import read_text, read_value
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -87,14 +87,14 @@ class _Document:
     named: str | None = None
 
 
-def open_input(
-    inputs: Inputs, mapping: str | None, save_mapping: str | None, paths: PathSettings, needs: Needs
-) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Opens documents.
 
     Raises:
       RequestError: there is no such mapping, or there are no documents.
     """
+    inputs, spec, needs = request.inputs, request.spec, request.needs
+    mapping, save_mapping = spec.mapping, spec.save_mapping
     if mapping and save_mapping:
         raise RequestError(
             "`mapping` and `save_mapping` both say where things are; leave one of them out", code="conflicting_settings"
@@ -112,7 +112,7 @@ def open_input(
 
         text = draft(inputs)
     found = parse_mapping(save_mapping or "", text.encode()) if text else read_mapping(mapping or save_mapping or "")
-    documents = list(_list_documents(inputs, paths, found))
+    documents = list(_list_documents(inputs, spec.paths, found))
     notes = [f"mapping drafted from the documents: {describe_draft(text)}"] if text else []
     if needs.splits.are_auto and not inputs.splits and not any(holds_one(one.below, found) for one in documents):
         files = [one.file.path for one in documents]

@@ -43,7 +43,7 @@ from beam_tfrecords.transforms.sources.path_labels import (
     path_group,
     path_label,
 )
-from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -138,12 +138,13 @@ class ImageFolder(InferredSource):
         return self._decide(found, folders=folders, splits=splits)
 
 
-def open_input(inputs: Inputs, spec: SourceSpec, needs: Needs) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Opens folders and globs of images.
 
     Raises:
       RequestError: a folder does not exist, or its layout does not fit the request.
     """
+    inputs, spec, needs = request.inputs, request.spec, request.needs
     if spec.source == "filename_pattern" and spec.label_pattern is None:
         raise RequestError(
             "`source=filename_pattern` needs `label_pattern`; use, for example, `label_pattern=(?P<label>cat|dog)`",

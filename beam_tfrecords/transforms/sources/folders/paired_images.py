@@ -14,8 +14,6 @@ from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
 from beam_tfrecords.transforms.sources.detect.mask_names import without_common_ends
 from beam_tfrecords.transforms.sources.folders.roots import Root, root_of
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, of_path
-from beam_tfrecords.transforms.sources.input_settings import PathSettings
-from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import printable, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
@@ -27,7 +25,7 @@ from beam_tfrecords.transforms.sources.path_labels import (
     path_group,
     path_label,
 )
-from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Of all names, the share that must be in every folder.
@@ -38,12 +36,13 @@ _MOST_SHOWN = 3
 _Files = dict[str, list[storage.FileEntry]]
 
 
-def open_input(inputs: Inputs, paths: PathSettings, label_pattern: str | None) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Opens the folders of paired images.
 
     Raises:
       RequestError: there are none, `input` names others, or one does not exist.
     """
+    inputs, paths, label_pattern = request.inputs, request.spec.paths, request.spec.label_pattern
     folders = dict(word.split("=", 1) for word in paths.images)
     if tuple(inputs.paths) != tuple(folders.values()):
         raise RequestError(

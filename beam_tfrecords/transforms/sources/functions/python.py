@@ -23,12 +23,10 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.roles import are_vectors
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader, uses_of_samples
-from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, PipelinePartition, StagingFiles
-from beam_tfrecords.transforms.sources.source import MakeSource, Source
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Number of first samples to inspect, and of parts to try for them.
@@ -37,19 +35,15 @@ _OF_LIST = re.compile(r"(.+)\[\d+\]")
 _END = object()
 
 
-def open_input(
-    function: UserFunction | None,
-    parts: tuple[str | int | float, ...],
-    table: TableSettings,
-    paths: PathSettings,
-    needs: Needs,
-) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Calls the function for its first samples; does not run a pipeline. Without one, the input is a collection.
 
     Raises:
       RequestError: the function fails, yields something else, or its parameters do not fit `parts`.
     """
-    (root,) = paths.image_root or (storage.absolute("."),)
+    function, spec, needs = request.function, request.spec, request.needs
+    parts, table = spec.parts, spec.table
+    (root,) = spec.paths.image_root or (storage.absolute("."),)
     # Without a layout, a collection is stored as images with labels, whatever its samples have.
     is_usual = needs.columns is None and not needs.all_columns
     if function is None:

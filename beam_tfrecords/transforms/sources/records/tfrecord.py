@@ -42,9 +42,8 @@ from beam_tfrecords.transforms.sources.records.record_images import NamedFiles
 from beam_tfrecords.transforms.sources.records.record_rows import ReadTfrecord, read_first_records
 from beam_tfrecords.transforms.sources.records.record_splits import place_files, record_splits
 from beam_tfrecords.transforms.sources.selection import Selection
-from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.cells import is_label
-from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
@@ -205,16 +204,16 @@ class TfrecordSource(RowSource):
             refuse_missing(table, self.read.cells.columns, self._roots[0].every, most_missing)
 
 
-def open_input(
-    inputs: Inputs, table: TableSettings, selection: Selection, paths: PathSettings, joined: Joins
-) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Finds the files, and reads their first records and metadata.
 
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
+    inputs, spec = request.inputs, request.spec
+    table, selection, paths = spec.table, spec.selection, spec.paths
     if datasets := find_datasets(inputs.paths):
-        return open_datasets(datasets, joined, inputs, table)
+        return open_datasets(datasets, request.joined, inputs, table)
     files, with_metadata, notes = _find_files(inputs, selection)
     described = {
         folder: describe_folder(folder) if folder in with_metadata else RecordMetadata(Features(), {}, {})

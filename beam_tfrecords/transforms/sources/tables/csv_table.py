@@ -11,19 +11,14 @@ from collections.abc import Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import find_other_labels, name_cells
-from beam_tfrecords.transforms.sources.input_settings import PathSettings
-from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
-from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, CsvParser
-from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.list_file import open_list
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 from beam_tfrecords.transforms.sources.tables.table_settings import (
     DETECTED,
     LabelType,
-    TableSettings,
     TextSettings,
 )
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
@@ -39,21 +34,20 @@ _DELIMITERS = (",", ";", "\t", "|")
 _NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
 
 
-def open_input(
-    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, joined: Joins, needs: Needs
-) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Opens csv files, and tsv files by their extension.
 
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
+    table, text = request.spec.table, request.spec.text
 
     def open_one(path: str) -> TextTable:
         found = open_csv(path, text, has_rest=table.label_type is LabelType.TEXT)
         has_rest = found.has_words and table.label_separator == ""
         return open_csv(path, text, has_rest=True) if has_rest else found
 
-    return open_tables(open_one, inputs, table, paths, joined, needs)
+    return open_tables(open_one, request)
 
 
 def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False) -> TextTable:

@@ -10,29 +10,25 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list
-from beam_tfrecords.transforms.sources.input_settings import PathSettings
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
-from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.table import TableFile
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import TableSource
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 
-def open_input(
-    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, joined: Joins, needs: Needs
-) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Finds the tables in the folders, and reads their headers.
 
     Raises:
       RequestError: there is no table, or the tables do not fit the request.
     """
+    inputs = request.inputs
     tables: dict[str, tuple[InputFile, TableFile]] = {}
     folders = [path.rstrip("/") + "/" for path in inputs.paths]
     for path, folder, prefix in zip(inputs.paths, folders, key_prefixes(inputs.paths), strict=True):
@@ -50,10 +46,10 @@ def open_input(
                     code="several_metadata_files",
                 )
             file = InputFile(key, entry, inputs.splits.get(path))
-            tables[key] = file, open_table(entry.path, text)
-    opened = join_tables([one for _, one in tables.values()], joined)
+            tables[key] = file, open_table(entry.path, request.spec.text)
+    opened = join_tables([one for _, one in tables.values()], request.joined)
     files = [file for file, _ in tables.values()]
-    return functools.partial(_make_source, list(zip(files, opened, strict=True)), inputs, table, paths)
+    return functools.partial(_make_source, list(zip(files, opened, strict=True)), request)
 
 
 class HfFolder(TableSource):
@@ -69,17 +65,12 @@ class HfFolder(TableSource):
                     yield printable(prefix + relative), entry.path
 
 
-def _make_source(
-    tables: Sequence[tuple[InputFile, TableFile]],
-    inputs: Inputs,
-    settings: TableSettings,
-    paths: PathSettings,
-    needs: Needs,
-) -> TableSource:
-    opened = [table for _, table in tables]
-    images = find_file_names(opened[0], settings.image_column, needs.images)
+def _make_source(tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> TableSource:
+    images = find_file_names(tables[0][1], request.spec.table.image_column, needs.images)
+    image = None
     if len(images) == 1 and not (needs.images or is_file_list(*images.values())):
-        settings = change_settings(settings, image_column=next(iter(images.values())))
+        image = next(iter(images.values()))
     else:
-        settings, needs = change_settings(settings, image_column=None), dataclasses.replace(needs, images=images)
-    return HfFolder(tables, inputs, settings, paths, needs)
+        needs = dataclasses.replace(needs, images=images)
+    request = dataclasses.replace(request, spec=change_settings(request.spec, image_column=image))
+    return HfFolder(tables, request, needs)

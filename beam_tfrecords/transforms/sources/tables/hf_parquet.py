@@ -31,7 +31,8 @@ from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files, find_files_below
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition
-from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.hf_rows import ReadHfParquet, parse_features
 from beam_tfrecords.transforms.sources.tables.parquet_table import (
     ParquetTable,
@@ -127,7 +128,7 @@ def _names_by_file(files: Sequence[InputFile], column: str) -> list[tuple[str, .
     return list(map_in_threads(read, files, threads=_THREADS))
 
 
-def recognises(partition: Partition) -> bool:
+def recognises(partition: Partition, spec: SourceSpec, needs: Needs) -> bool:
     """Whether a Parquet file has a column of images, and not of image paths."""
     try:
         schema = _schema(partition)
@@ -141,12 +142,13 @@ def recognises(partition: Partition) -> bool:
     return find_image_column(paths) is None and any(map(may_hold_images, schema))
 
 
-def open_input(inputs: Inputs, table: TableSettings, paths: PathSettings, needs: Needs) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Finds the files, and reads the schema of the first file.
 
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
+    inputs, table, paths, needs = request.inputs, request.spec.table, request.spec.paths, request.needs
     if any(storage.is_folder(path) for path in inputs.paths):
         files = find_files_below(inputs, _BELOW, "Parquet file in it")
     else:

@@ -10,14 +10,9 @@ from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.detect.column_names import may_be_meant
-from beam_tfrecords.transforms.sources.input_settings import PathSettings
-from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.json_text import read_json
-from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.tables.joined_table import Joins
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import Line, Lines, choose_encoding, open_lines, read_start
 from beam_tfrecords.transforms.sources.tables.text_table import TextTable
@@ -84,15 +79,13 @@ def _read_object(line: Line) -> dict[str, Any] | InvalidRow:
     return row if isinstance(row, dict) else InvalidRow(f"line {line.number}: not a JSON object")
 
 
-def open_input(
-    inputs: Inputs, table: TableSettings, text: TextSettings, paths: PathSettings, joined: Joins, needs: Needs
-) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Opens jsonl files.
 
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(functools.partial(open_jsonl, encoding=text.encoding), inputs, table, paths, joined, needs)
+    return open_tables(functools.partial(open_jsonl, encoding=request.spec.text.encoding), request)
 
 
 def open_jsonl(path: str, encoding: str | None = None) -> TextTable:

@@ -19,15 +19,10 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.reading import damaged, is_damage
 from beam_tfrecords.transforms.objects.objects import MOST_OBJECTS
-from beam_tfrecords.transforms.sources.input_settings import PathSettings
-from beam_tfrecords.transforms.sources.inputs import Inputs
-from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import MOST_MISSING
-from beam_tfrecords.transforms.sources.source import MakeSource
-from beam_tfrecords.transforms.sources.tables.joined_table import Joins
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 
 _BATCH_ROWS = 512
@@ -130,13 +125,13 @@ class ParquetTable(TableFile):
                     break
 
 
-def open_input(inputs: Inputs, table: TableSettings, paths: PathSettings, joined: Joins, needs: Needs) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Opens Parquet files.
 
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(open_parquet, inputs, table, paths, joined, needs)
+    return open_tables(open_parquet, request)
 
 
 def open_parquet(path: str) -> ParquetTable:

@@ -25,7 +25,8 @@ from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
-from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
@@ -169,12 +170,13 @@ class PixelTableSource(RowSource):
         return label
 
 
-def recognises(partition: Partition, table: TableSettings, text: TextSettings, needs: Needs) -> bool:
+def recognises(partition: Partition, spec: SourceSpec, needs: Needs) -> bool:
     """Whether a table contains pixels, and the request needs images and does not name image files."""
+    table = spec.table
     if Content.IMAGE not in needs.contents or table.image_column is not None or table.image_path is not None:
         return False
     try:
-        opened = open_table(partition.uri, text)
+        opened = open_table(partition.uri, spec.text)
     except (RequestError, OSError) as error:
         if storage.is_unanswered(error):
             raise
@@ -183,12 +185,13 @@ def recognises(partition: Partition, table: TableSettings, text: TextSettings, n
     return found is not None and find_image_column(opened.columns) in (None, *found[0])
 
 
-def open_input(inputs: Inputs, table: TableSettings, text: TextSettings, needs: Needs) -> MakeSource:
+def open_input(request: OpenRequest) -> MakeSource:
     """Finds the files, and reads the header of the first file.
 
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
+    inputs, table, text, needs = request.inputs, request.spec.table, request.spec.text, request.needs
     files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
     first = open_table(files[0].entry.path, text)
     return functools.partial(PixelTableSource, files, first, inputs, table, text)

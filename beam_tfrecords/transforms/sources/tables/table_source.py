@@ -27,9 +27,8 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles, until_damage
-from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
-from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tables.row_values import row_reader
 from beam_tfrecords.transforms.sources.tables.table import RowRange, TableFile, available
 from beam_tfrecords.transforms.sources.tables.table_rows import TableReader
@@ -50,9 +49,7 @@ class TableSource(Source):
 
     Args:
       tables: the files and their opened tables.
-      inputs: inputs of the request.
-      settings: settings of the rows.
-      paths: settings of image and mask paths.
+      request: the request.
       needs: requested contents.
 
     Raises:
@@ -61,16 +58,10 @@ class TableSource(Source):
 
     description = Description(unit="row", labels_may_be_indices=True)
 
-    def __init__(
-        self,
-        tables: Sequence[tuple[InputFile, TableFile]],
-        inputs: Inputs,
-        settings: TableSettings,
-        paths: PathSettings,
-        needs: Needs,
-    ) -> None:
+    def __init__(self, tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> None:
         super().__init__()
-        self._inputs = inputs
+        self._inputs = inputs = request.inputs
+        settings, paths = request.spec.table, request.spec.paths
         self._readers: list[TableReader] = []
         _check_labels(tables, inputs, settings, needs)
         files = [file for file, _ in tables]
@@ -184,25 +175,19 @@ class TableSource(Source):
         return parts if len(parts) > 1 else ()
 
 
-def open_tables(
-    open_table: Callable[[str], TableFile],
-    inputs: Inputs,
-    settings: TableSettings,
-    paths: PathSettings,
-    joins: Joins,
-    needs: Needs,
-) -> MakeSource:
+def open_tables(open_table: Callable[[str], TableFile], request: OpenRequest) -> MakeSource:
     """Opens the tables of a request.
 
     Raises:
       RequestError: a table cannot be read.
     """
-    files = find_files(inputs, by_name=needs.splits.are_auto and not settings.split_column)
-    opened = join_tables(name_alike([open_table(file.entry.path) for file in files]), joins)
+    inputs = request.inputs
+    files = find_files(inputs, by_name=request.needs.splits.are_auto and not request.spec.table.split_column)
+    opened = join_tables(name_alike([open_table(file.entry.path) for file in files]), request.joined)
     tables = list(zip(files, opened, strict=True))
 
     def make(needs: Needs) -> TableSource:
-        source = TableSource(tables, inputs, settings, paths, needs)
+        source = TableSource(tables, request, needs)
         source.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
         return source
 
