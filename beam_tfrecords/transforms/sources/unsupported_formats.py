@@ -122,13 +122,14 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
             code="number_list",
         )
     lines = start.decode("utf-8", "replace").splitlines()[:-1][:_ROWS] or [start.decode("utf-8", "replace")]
-    first, second, *_ = [*lines[:2], ""]
-    for delimiter in (",", ";", "\t", " "):
-        cells = first.split(delimiter)
+    first, second, third, *_ = [*lines[:3], "", ""]
+    for delimiter in (",", ";", "\t", "|", " "):
         settings = {"source": "csv"} if delimiter in ",;\t" else {"source": "csv", "delimiter": delimiter}
-        if any(map(is_image_name, cells)):
+        are_named = [any(map(is_image_name, line.split(delimiter))) for line in (first, second, third)]
+        has_count = first.strip().isdecimal() and are_named[2]
+        if are_named[0] or has_count:
             shown, settings = "a list of images", {"source": "csv"} if _LIST.search(path) else settings
-        elif len(cells) > 1 and any(map(is_image_name, second.split(delimiter))):
+        elif are_named[1] and delimiter in first:
             shown = "a table"
         else:
             continue

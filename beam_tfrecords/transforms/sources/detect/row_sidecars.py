@@ -34,6 +34,7 @@ from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJE
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 from beam_tfrecords.transforms.sources.tables.text_table import TextTable, name_alike
+from beam_tfrecords.transforms.splits import split_of_folder
 
 # Numbers of tables to suggest, and of their folders of images.
 _MOST_TABLES = 8
@@ -117,10 +118,11 @@ def _find_tables_of_splits(tree: FolderTree, request: Request, root: str) -> Ite
     """Yields suggestions that read a table for each split, such as train.csv and test.csv, with the same settings."""
     for paths in group_by_split(list_tables(tree)[:_MOST_TABLES]):
         if len({*map(split_of_list, paths)} - {None}) == len(paths) > 1:
-            first, *others = [_read_table(path, tree, root) for path in paths]
+            found = [_read_table(path, tree, root) for path in paths]
+            first, *others = [one and one[1] for one in found]
             inputs = [f"{split_of_list(path)}={storage.join(root, path)}" for path in paths]
-            if first and all(one == first for one in others) and is_usable(request, {**first[1], "input": inputs}):
-                yield Suggestion(f"the rows of {', '.join(paths)}", {"input": inputs, **first[1]})
+            if first and all(one == first for one in others) and is_usable(request, {**first, "input": inputs}):
+                yield Suggestion(f"the rows of {', '.join(paths)}", {"input": inputs, **first})
 
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:
@@ -228,8 +230,9 @@ def _plain(path: str) -> str:
 
 
 def split_of_list(path: str) -> str | None:
-    """Returns the split in the name of a list, or None."""
-    return split_in_name("_".join(_words(path)))
+    """Returns the split in the name of a list or table, or that of its folder, or None."""
+    folders = (split for name in path.split("/")[:-1] if (split := split_of_folder(name)))
+    return split_in_name("_".join(_words(path))) or next(folders, None)
 
 
 def _words(path: str) -> list[str]:
@@ -248,7 +251,8 @@ def group_by_split(paths: Sequence[str]) -> list[list[str]]:
     groups: dict[tuple[str, str], dict[str, str]] = {}
     for path in paths:
         split = split_of_list(path) or ""
-        key = (posixpath.dirname(path), _plain(path) if split else posixpath.basename(path))
+        folder = "/".join("*" if split_of_folder(name) else name for name in path.split("/")[:-1])
+        key = (folder, _plain(path) if split else posixpath.basename(path))
         groups.setdefault(key, {}).setdefault(split, path)
     # Keeps only the first of numbered folds.
     order = {key: [int(word) if word.isdecimal() else -1 for word in _DIGITS.split(key[1])] for key in groups}
