@@ -370,8 +370,8 @@ def _flatten(value: Any) -> list[float]:
     if isinstance(value, dict):
         return [_to_number(value.get(name, value.get(name.upper()))) for name in ("x", "y")]
     if isinstance(value, list | tuple):
-        if {*map(type, value)} <= _PLAIN:
-            with contextlib.suppress(OverflowError):
+        if (types := {*map(type, value)}) <= _PLAIN or types == {str}:
+            with contextlib.suppress(OverflowError, ValueError):  # A text may have several numbers.
                 return [*map(float, value)]
         return [number for one in value for number in _flatten(one)]
     return [_to_number(value)]
