@@ -103,7 +103,7 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
       batch_size: the `DataLoader`'s batch size; also the number of records that are read together.
       shuffle: whether each epoch has its own order; otherwise every epoch has the order of the dataset.
       seed: seed of the shuffle; must be the same in every process.
-      run_length: number of neighbouring records that the shuffle keeps together, so that a bucket gets one request per
+      run_length: number of neighboring records that the shuffle keeps together, so that a bucket gets one request per
         run instead of one per record. Each epoch has other runs.
       image_size: as in `RecordDataset`.
       resize_mode: as in `RecordDataset`.

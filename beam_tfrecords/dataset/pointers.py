@@ -24,9 +24,7 @@ def find_latest_damage(root: str) -> str | None:
         if whole:
             return None
         what = (
-            f"names {name}, which is damaged: {damage}"
-            if damage
-            else f"names {name}, which is not there or not finished"
+            f"names {name}, which is damaged: {damage}" if damage else f"names {name}, which is missing or unfinished"
         )
     else:
         what = "is missing" if name is None else "is damaged"
@@ -35,7 +33,7 @@ def find_latest_damage(root: str) -> str | None:
         if states.isdisjoint({State.FINISHED} if name is None else {State.FINISHED, State.DAMAGED}):
             return None
     newest = find_newest(root)
-    return f"{LATEST} {what}; " + (f"the newest whole version is {newest}" if newest else "there is no whole version")
+    return f"{LATEST} {what}; " + (f"the newest intact version is {newest}" if newest else "there is no intact version")
 
 
 def point_to(root: str, name: str, *, staging: str) -> str:
@@ -98,9 +96,9 @@ def find_pin_damage(root: str, pinned: str) -> str | None:
     newest = find_newest(root)
     return (
         f"{storage.join(root, PINNED)} names {pinned}, which is "
-        + (f"damaged: {damage}" if damage else "not there or not finished")
-        + f"; `{command} --unpin` lets {LATEST} name the newest whole version"
-        + (f", {newest}, and `{command} --pin=VERSION` another one" if newest else ", once there is one")
+        + (f"damaged: {damage}" if damage else "missing or unfinished")
+        + f"; `{command} --unpin` points {LATEST} to the newest intact version"
+        + (f", {newest}, and `{command} --pin=VERSION` to another version" if newest else ", once there is one")
     )
 
 
@@ -185,10 +183,10 @@ def _check_version(root: str, name: str) -> None:
         return
     path = storage.join(root, name)
     newest = find_newest(root)
-    remedy = f"the newest whole version is {newest}" if newest else "there is no whole version"
+    remedy = f"the newest intact version is {newest}" if newest else "there is no intact version"
     if state is State.FOREIGN:
         raise RequestError(
-            f"{path}: not a version of this dataset: it does not name itself, as a copy or a renamed version does not; "
+            f"{path}: not a version of this dataset: it does not name itself, like a copied or renamed version; "
             f"{remedy}",
             code="foreign_version",
         )

@@ -104,13 +104,13 @@ class Geometry:
     @property
     def offset(self) -> tuple[int, int]:
         """(rows, columns) cropped at the top and left; negative if padding adds them."""
-        # Rounded towards zero, so that the odd pixel goes to the bottom and the right in both cases.
+        # Rounded toward zero, so that the odd pixel goes to the bottom and the right in both cases.
         return int((self.resized_height - self.final_height) / 2), int((self.resized_width - self.final_width) / 2)
 
     def to_stored(self) -> np.ndarray:
         """Returns the affine map from pixel coordinates in the file to those in the stored image.
 
-        Coordinates are (x, y) from the top left corner of the image: the centre of the first pixel is (0.5, 0.5).
+        Coordinates are (x, y) from the top left corner of the image: the center of the first pixel is (0.5, 0.5).
 
         Returns:
           [2, 3] float64 M such that M @ (x, y, 1) is a point in the stored image.

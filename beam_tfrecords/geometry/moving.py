@@ -89,11 +89,11 @@ def sides(boxes: np.ndarray) -> np.ndarray:
 
 
 def see_points(shares: np.ndarray, visibility: np.ndarray) -> np.ndarray:
-    """Returns whether keypoints are labelled and in their image.
+    """Returns whether keypoints are labeled and in their image.
 
     Args:
       shares: [..., 2] x and y as shares of the image's size.
-      visibility: [...] 0 for a point that is not labelled.
+      visibility: [...] 0 for a point that is not labeled.
     """
     seen: np.ndarray = (visibility > 0) & (shares >= 0).all(axis=-1) & (shares <= 1).all(axis=-1)
     return seen

@@ -36,7 +36,7 @@ def to_python(text: str) -> str:
     """
     tokens = list(tokenize.generate_tokens(io.StringIO(_TEXT.sub(_undouble, text.strip())).readline))
     if any(one.type == other.type == tokenize.STRING for one, other in itertools.pairwise(tokens)):
-        raise SyntaxProblem("two texts have nothing between them")
+        raise SyntaxProblem("there is no operator between two texts")
     words = _lower(tokens)
     # In SQL, ('cat') is a list.
     for index in range(len(words) - 4, -1, -1):

@@ -429,7 +429,7 @@ def _is_among(column: pc.Expression, values: Sequence[Any]) -> pc.Expression:
 
 
 def _refusal(text: str, error: Exception, schema: pa.Schema = SCHEMA) -> RequestError:
-    problem, advice = str(error).partition("\n")[0], f"; expected such as {_EXAMPLE}"
+    problem, advice = str(error).partition("\n")[0], f"; expected a condition such as {_EXAMPLE}"
     if (bare := _BARE.search(text) or _BARE_LIST.search(text)) and bare[3] not in schema.names:
         column, op, value = bare.groups()
         quoted = repr(value)

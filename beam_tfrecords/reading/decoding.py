@@ -297,7 +297,7 @@ def decode_mask(data: bytes) -> np.ndarray:
 
 
 def _decode_16_bits(data: bytes, channels: int) -> np.ndarray:
-    """Decodes a PNG to [H, W, C] uint16; Pillow supports 16 bits only for grey images."""
+    """Decodes a PNG to [H, W, C] uint16; Pillow supports 16 bits only for gray images."""
     import cv2
 
     flags = {1: cv2.IMREAD_GRAYSCALE, 3: cv2.IMREAD_COLOR, 4: cv2.IMREAD_UNCHANGED}[channels]

@@ -198,7 +198,7 @@ def _resize(pixels: np.ndarray, size: tuple[int, int], seen: tuple[slice, slice]
     if pixels.dtype == np.uint16:
         import cv2
 
-        # Pillow supports 16 bits only for grey images.
+        # Pillow supports 16 bits only for gray images.
         shrinks = size[0] * size[1] < pixels.shape[0] * pixels.shape[1]
         kind = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
         resized: np.ndarray = cv2.resize(pixels, size[::-1], interpolation=kind)

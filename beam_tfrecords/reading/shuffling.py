@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 _ROUNDS = 6
-# Orders of up to this size are lists: a network of few bits favours some orders over others.
+# Orders of up to this size are lists: a network of few bits favors some orders over others.
 LISTED = 1 << 12
 # Length of the pattern that a mixture repeats; weights are rounded to multiples of 1 / _PERIOD.
 _PERIOD = 10_000
@@ -54,7 +54,7 @@ class Shuffle:
 
 
 class RunShuffle:
-    """A permutation that keeps runs of neighbours together; the seeds also decide where the runs start.
+    """A permutation that keeps runs of neighbors together; the seeds also decide where the runs start.
 
     Args:
       size: number of elements.

@@ -86,7 +86,7 @@ def load(
         False gives the pixels of `Dataset.records` and of Pillow, at about the same rate.
       image_size: (height, width) of decoded images in pixels, or one number for both; text as for a build, such as
         "224x160", too. Masks, boxes and keypoints follow; objects outside the image are dropped.
-      resize_mode: how images are resized, as in a build: "crop" (fits the shorter side and crops the centre), "pad"
+      resize_mode: how images are resized, as in a build: "crop" (fits the shorter side and crops the center), "pad"
         (fits the whole image on a black canvas), "exact" (ignores the aspect ratio), "shorter" or "longer" (fits that
         side; such images cannot be batched if their sizes differ). There is no default: None is only for stored images
         of one size with the aspect ratio of `image_size`.

@@ -19,7 +19,7 @@ def digest(*values: Any) -> str:
         are ignored.
 
     Raises:
-      TypeError: a part has another type, whose behaviour the digest cannot capture.
+      TypeError: a part has another type, whose behavior the digest cannot capture.
     """
     return hashlib.blake2b(msgpack.packb(_plain(values)), digest_size=8).hexdigest()
 

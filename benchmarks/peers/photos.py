@@ -24,7 +24,7 @@ def list_photos(root: pathlib.Path) -> list[tuple[pathlib.Path, int]]:
 def shrink_photo(path: pathlib.Path | BinaryIO, *, draft: bool = False) -> bytes:
     """Resizes a photo's shorter side to 256 pixels, bicubic, and encodes it as JPEG of quality 95.
 
-    As such scripts do, it makes RGB of grey and CMYK photos, and ignores the colour profile and the EXIF
+    As such scripts do, it makes RGB of gray and CMYK photos, and ignores the color profile and the EXIF
     orientation; beam-tfrecords applies both.
 
     Args:

@@ -122,7 +122,7 @@ def _pipe(root: Path) -> list[str]:
 
 # What writes an input below a folder, and gives the flags of a request that is refused; part of the row.
 REFUSED: dict[str, tuple[Callable[[Path], list[str]], str]] = {
-    "a data file of YOLO names": (_yolo, "nothing outside of"),
+    "a data file of YOLO names": (_yolo, "files outside"),
     "a pickle in an array": (_pickled_array, "x.npy cannot be read"),
     "YAML with tags": (_yaml, "could not determine a constructor"),
     "a pipe or a device as input": (_pipe, "is not a regular file"),

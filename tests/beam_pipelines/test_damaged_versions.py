@@ -150,12 +150,12 @@ def test_samples_of_a_damaged_index_count_as_changed(source):
 def remove_folder(source: Source) -> str:
     name = source.latest.name
     shutil.rmtree(source.latest)
-    return f"LATEST names {name}, which is not there"
+    return f"LATEST names {name}, which is missing or unfinished"
 
 
 def remove_latest(source: Source) -> str:
     (source.output / "LATEST").unlink()
-    return "LATEST is missing; the newest whole version is "
+    return "LATEST is missing; the newest intact version is "
 
 
 def zero_manifest(source: Source) -> str:
@@ -205,7 +205,7 @@ def test_latest_names_the_whole_version_again_that_the_input_would_make(source, 
     ran = source.build(*FLAGS)
     assert ran.code == 0, ran.err
     assert "nothing has changed" in ran.out
-    assert "note: LATEST names 20990101T000000Z, which is not there" in ran.err
+    assert "note: LATEST names 20990101T000000Z, which is missing or unfinished" in ran.err
     assert source.latest == newest
 
 

@@ -269,7 +269,7 @@ def test_a_color_without_a_class_rejects_its_sample(colored, convert, save):
 def test_masks_of_colors_without_a_table_are_refused(colored, convert):
     # The first three are opened, in the order of the storage.
     ran = convert(*folders_of(colored, "--exclude=d.jpg"))
-    refusal = ran.refused("masks_of_colors", "input", "mask_colors", says=["such as that of a.jpg"])
+    refusal = ran.refused("masks_of_colors", "input", "mask_colors", says=["the mask of a.jpg"])
     assert not refusal.suggestions
     assert not (colored / "out").exists()
 

@@ -248,7 +248,7 @@ def test_a_damaged_latest_says_so_and_names_the_newest_whole_version(source, nig
     night()
     newest = source.versions[-1]
     hurt(source)
-    told = f"LATEST is damaged; the newest whole version is {newest}"
+    told = f"LATEST is damaged; the newest intact version is {newest}"
     for read in (open_dataset, lambda path: load(path, "train")):
         with pytest.raises(BuildError, match=told):
             read(source.output)
@@ -281,7 +281,7 @@ def test_status_fails_if_latest_is_lost_and_all_versions_are_damaged(source, nig
     (source.output / "LATEST").unlink()
     if content is not None:
         (source.output / "LATEST").write_bytes(content)
-    assert (status().code, "there is no whole version" in status().out) == (1, True)
+    assert (status().code, "there is no intact version" in status().out) == (1, True)
 
 
 def test_unpin_mends_a_damaged_latest(source, night, status):

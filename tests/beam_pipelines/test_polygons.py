@@ -197,8 +197,8 @@ def test_oriented_boxes_are_asked_about_with_a_command_that_reads_them(kind, tmp
 
 
 TABLES = {
-    "corners": ("x1,y1,x2,y2,x3,y3,x4,y4", QUAD, "there are more corners than two"),
-    "corners from 0": ("x0,y0,x1,y1,x2,y2,x3,y3", QUAD, "there are more corners than two"),
+    "corners": ("x1,y1,x2,y2,x3,y3,x4,y4", QUAD, "there are more than two corners"),
+    "corners from 0": ("x0,y0,x1,y1,x2,y2,x3,y3", QUAD, "there are more than two corners"),
     "angle": ("cx,cy,w,h,angle", (32, 20, 24, 16, 25), "angle turns the boxes"),
 }
 

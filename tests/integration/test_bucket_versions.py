@@ -80,7 +80,7 @@ def test_copies_stay_and_latest_names_whole_versions(output: str, photos: list[P
     code, found, _ = status(output, "--unpin")
     assert (code, found["latest"]) == (0, third)
     code, _, err = status(output, f"--pin={second}")
-    assert (code, f"the newest whole version is {third}" in err) == (2, True), err
+    assert (code, f"the newest intact version is {third}" in err) == (2, True), err
     storage.delete_files([f"{output}/{third}/features.json"])
     assert f"warning: {output}: LATEST names {third}, which is damaged: features.json is missing" in night()
     code, found, _ = status(output)

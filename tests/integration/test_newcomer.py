@@ -1,4 +1,4 @@
-"""A newcomer: a clone, an empty environment, README.md, and the tutorial to a trained model.
+"""A newcomer: the wheel, an empty environment and folder, README.md, and the tutorial to a trained model.
 
 `out/newcomer.txt` is what the newcomer reads and sees. Read it after a change of these pages.
 """
@@ -10,11 +10,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from beam_tfrecords import extras
 from tests.conftest import PHOTOS
 from tests.docs.following import Follower
 from tests.docs.pages import PROJECT, Passage, split_page
@@ -38,6 +40,7 @@ class Newcomer:
         self._add("text", text, "cat {file}")
 
     def types(self, text: str, *, exit_code: int = 0) -> None:
+        text = extras.install_release(text)
         shown = "\n".join(f"$ {line}" if not line.startswith(" ") else line for line in text.splitlines())
         self._add("text", shown + "\n", "cat {file}")
         self._add("sh", text, "source {file}", exit_code=exit_code)
@@ -74,15 +77,22 @@ class Newcomer:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Iterator[Path]:
-    """A folder with what the package is built from, as in a clone, and the photos."""
-    home = tmp_path_factory.mktemp("home")
-    copy_sources(home)
+    """A folder with nothing but the newcomer's own photos; commands that install take the wheel of the clone."""
+    home, clone, wheels = map(tmp_path_factory.mktemp, ("home", "clone", "wheels"))
+    copy_sources(clone)
+    subprocess.run([sys.executable, "-m", "venv", clone / "venv"], check=True)
+    pip = [clone / "venv/bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", f"--wheel-dir={wheels}", clone], check=True)
+    (wheel,) = wheels.iterdir()
+    shutil.rmtree(clone)
     shutil.copytree(PHOTOS, home / "photos")
-    yield home
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extras, "RELEASED_AS", str(wheel))
+        yield home
     shutil.rmtree(home / "tfrecords", ignore_errors=True)
 
 
-def test_a_newcomer_gets_from_the_clone_to_a_trained_model(home):
+def test_a_newcomer_gets_from_the_wheel_to_a_trained_model(home):
     newcomer = Newcomer(home)
     printed = [one for page in PAGES for one in follow(newcomer, page)]
     transcript = newcomer.ends()
@@ -96,7 +106,6 @@ def test_a_newcomer_gets_from_the_clone_to_a_trained_model(home):
 def test_the_notebook_runs_and_prints_what_it_shows(home, tmp_path):
     """In the environment of the newcomer, which the test above makes."""
     expected = json.loads(NOTEBOOK.read_text())["cells"]
-    shutil.copytree(PHOTOS, tmp_path / "photos")
     shutil.copy(NOTEBOOK, tmp_path)
     newcomer = Newcomer(tmp_path)
     newcomer.types(f"source {home}/tfrecords/bin/activate")

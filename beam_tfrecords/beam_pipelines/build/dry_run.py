@@ -162,8 +162,8 @@ def _make_plan(spec: BuildSpec) -> Plan:
     spec, source = open_spec_source(spec)
     if source.pipeline is not None:
         raise RequestError(
-            f"`dry_run`: `input={source.pipeline.function.name}` is a pipeline: its samples are known when it has run; "
-            "leave `dry_run` out, and use, for example, `limit=100`",
+            f"`dry_run`: `input={source.pipeline.function.name}` is a pipeline, whose samples are unknown before "
+            "it runs; leave `dry_run` out, and use, for example, `limit=100`",
             code="pipeline_input",
         )
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:

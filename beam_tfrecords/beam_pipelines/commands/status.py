@@ -111,7 +111,7 @@ def make_parser() -> Parser:
         parser.add_argument(f"--{name}", metavar="FILE", help=f"with --follow: {text}")
     held = parser.add_mutually_exclusive_group()
     held.add_argument("--pin", metavar="VERSION", help="let LATEST name this version and stay there; builds go on")
-    held.add_argument("--unpin", action="store_true", help="let LATEST name the newest whole version again")
+    held.add_argument("--unpin", action="store_true", help="point LATEST to the newest intact version again")
     return parser
 
 

@@ -65,8 +65,8 @@ class FlinkRunner(PortableRunner):
         if given["job_endpoint"] is not None or (given["flink_master"] or "").startswith("["):
             if most is not None:
                 raise RequestError(
-                    f"--max_slots={most}: says how many of the free slots of a cluster are taken, which `flink_master` "
-                    "names by host:port; here set `parallelism`",
+                    f"--max_slots={most}: limits the free slots that a build takes of a cluster with `flink_master` "
+                    "host:port; here set `parallelism`",
                     code="setting_not_applicable",
                 )
             return super().complete()

@@ -68,7 +68,7 @@ class Phase(enum.Enum):
     DONE = enum.auto()
     # Failed for a reason outside the build, such as a lost worker: another job may succeed.
     FAILED = enum.auto()
-    # Cancelled, or failed with an error of the build, which another job would repeat.
+    # Canceled, or failed with an error of the build, which another job would repeat.
     STOPPED = enum.auto()
     # The runner does not know the job, or no longer knows it.
     FORGOTTEN = enum.auto()
@@ -145,7 +145,7 @@ class FollowedJob(abc.ABC):
 
         Raises:
           JobFailedError: the job failed, and another job may succeed.
-          BuildError: the job failed for good, was cancelled or cannot succeed; or its runner is gone or was restarted.
+          BuildError: the job failed for good, was canceled or cannot succeed; or its runner is gone or was restarted.
         """
         answered = time.monotonic()
         shown: set[str] = set()

@@ -38,7 +38,7 @@ class BlockPlan:
       group_rows: whether references with one key are one sample.
       last_member_wins: whether a member of an archive replaces earlier members with the same name.
       map: applies the user's function; None without one.
-      where: condition that samples have to fulfil; None keeps all samples.
+      where: condition that samples have to fulfill; None keeps all samples.
       most_index_bytes: as in `PartWriter`.
       decide: makes the decisions of the listing, whose fingerprint they are part of, about rows as they were listed.
       nothing_reused_because: why no record of a previous dataset can be reused; "" if some can.

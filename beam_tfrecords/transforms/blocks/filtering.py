@@ -1,4 +1,4 @@
-"""Leaves out samples that do not fulfil the condition of the request, before their images are read where possible.
+"""Leaves out samples that do not fulfill the condition of the request, before their images are read where possible.
 
 A condition has the same syntax as in the readers: it names columns of the index and columns of the layout.
 """
@@ -34,7 +34,7 @@ _LISTED = ("key", "uri", "label", "split")
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """A picklable condition that samples have to fulfil.
+    """A picklable condition that samples have to fulfill.
 
     Attributes:
       text: the condition, as the request gives it.
@@ -70,7 +70,7 @@ class Condition:
     def keep_listed(
         self, batches: Iterable[RefColumns], counts: Counter[Key], convert: ConvertSample, *, split: str
     ) -> Iterator[RefColumns]:
-        """Yields references whose listed values may fulfil the condition, and references that are rejected.
+        """Yields references whose listed values may fulfill the condition, and references that are rejected.
 
         Args:
           counts: receives ("filtered", split): number of samples that are left out.
@@ -93,7 +93,7 @@ class Condition:
                 yield refs if passes.all() else refs.take(np.flatnonzero(passes).tolist())
 
     def passes(self, refs: RefColumns, made: ConvertedBatch, *, split: str, paths: PublishedPaths) -> np.ndarray:
-        """Returns [N] bool: which samples of a converted batch fulfil the condition, with published paths."""
+        """Returns [N] bool: which samples of a converted batch fulfill the condition, with published paths."""
         index_columns = {**made.index_columns, "label": made.labels}
         return self._fulfils(self._whole, refs, made.class_names, index_columns, split=split, paths=paths)
 

@@ -36,7 +36,7 @@ class PlacedObjects:
       outside: number of objects left out because no part of them is in the stored image.
       invalid: number of objects left out because their boxes are invalid.
       keypoints: [n, points, 3] x and y as shares of the stored image's size, and visibility; zeros where a point is not
-        labelled, or not in the stored image.
+        labeled, or not in the stored image.
       masks: a PNG for each object, as large as the stored image; empty if the layout has no masks of objects.
       polygons: [points, 2] x and y of each object as shares of the stored image's size, also below 0 and above 1; empty
         if the layout has no polygons.

@@ -32,7 +32,7 @@ _FEW_HASHES = 512
 # Depth of this division. Most hashes that still agree are near each other, so a further level would only repeat them.
 _LEVELS = 2
 _COMPACTED_AT = 1 << 20
-# Spreads neighbouring values over all ranges (2**64 divided by the golden ratio).
+# Spreads neighboring values over all ranges (2**64 divided by the golden ratio).
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _ONES = np.unpackbits(np.arange(1 << 16, dtype=np.uint16).view(np.uint8).reshape(-1, 2), axis=1).sum(axis=1, dtype="u1")
 

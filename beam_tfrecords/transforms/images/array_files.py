@@ -1,7 +1,7 @@
 """Reads files as arrays of numbers: TIFF and .npy files as they are stored, and all other images by their decoder.
 
 TIFF files have any number of channels; Pillow has a mode for at most four. Pillow parses the directories of a file, and
-its libtiff decodes strips and tiles as grey rows of bytes; the rest is the layout of TIFF 6.0 (sections 3, 14 and 15),
+its libtiff decodes strips and tiles as gray rows of bytes; the rest is the layout of TIFF 6.0 (sections 3, 14 and 15),
 and of Adobe's Technical Note 3 for floats.
 """
 
@@ -267,7 +267,7 @@ def _decompress(data: bytes, rows: int, row_bytes: int, compression: int) -> byt
 
 
 def _wrap(data: bytes, rows: int, row_bytes: int, compression: int) -> bytes:
-    """Makes a grey TIFF file of one strip, whose pixels are the bytes of a strip or a tile."""
+    """Makes a gray TIFF file of one strip, whose pixels are the bytes of a strip or a tile."""
     tags = {
         _WIDTH: row_bytes, _HEIGHT: rows, _BITS: 8, _COMPRESSION: compression, _PHOTOMETRIC: 1, _OFFSETS: 8,
         _SAMPLES: 1, _ROWS: rows, _COUNTS: len(data),

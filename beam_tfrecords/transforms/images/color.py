@@ -98,7 +98,7 @@ def array_channels(pixels: np.ndarray, channels: int | None) -> np.ndarray:
 
 
 def largest_value(image: Image.Image) -> int:
-    """Returns the largest value of an 8-bit image without transparency, or its upper 8 bits for 16-bit grey."""
+    """Returns the largest value of an 8-bit image without transparency, or its upper 8 bits for 16-bit gray."""
     extrema: Any = image.getextrema()
     if len(image.getbands()) > 1:
         return int(max(high for _, high in extrema[:3]))
@@ -169,7 +169,7 @@ def _plain(image: Image.Image, mode: str) -> Image.Image:
 
 
 def _to_8_bits(image: Image.Image) -> Image.Image:
-    """Converts grey of 16 bits, 32 bits or floats to mode L, or LA if one value means transparency.
+    """Converts gray of 16 bits, 32 bits or floats to mode L, or LA if one value means transparency.
 
     16 bits: 65535 becomes 255. Wider integers and floats have no fixed white. If no value is negative, white is the
     smallest of 1 (floats only), 255 (except for PGM, whose white is 65535) and 65535 that no value exceeds; otherwise

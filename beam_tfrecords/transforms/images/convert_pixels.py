@@ -145,7 +145,7 @@ def _shrink_large(
 
 
 def _place_16_bit(data: bytes, spec: ImageSpec) -> PlacedPixels:
-    """Decodes to 16 bits per channel as an array, because Pillow supports 16 bits only for grey.
+    """Decodes to 16 bits per channel as an array, because Pillow supports 16 bits only for gray.
 
     Multiplies values of 8 bits by 257.
 

@@ -101,7 +101,7 @@ def encode(placed: PlacedPixels, spec: ImageSpec) -> ConvertedImage:
     """Measures and encodes pixels as JPEG, PNG, WebP or raw pixels.
 
     Files of 8 bits have the bytes of `image.save(file, "JPEG", quality=jpeg_quality)`: Pillow's defaults except for the
-    quality. JPEG has no transparency, so callers remove it; WebP has no grey, so this function converts grey to RGB.
+    quality. JPEG has no transparency, so callers remove it; WebP has no gray, so this function converts gray to RGB.
 
     Raises:
       SampleError: reason `too_many_pixels` if the encoding cannot hold the size.
@@ -137,7 +137,7 @@ def describe_raw(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any], geom
 
 
 def swap_red_and_blue(pixels: np.ndarray) -> np.ndarray:
-    """Converts between RGB and OpenCV's order of channels; returns grey unchanged."""
+    """Converts between RGB and OpenCV's order of channels; returns gray unchanged."""
     if pixels.ndim == 2:
         return pixels
     return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB if pixels.shape[2] == 3 else cv2.COLOR_BGRA2RGBA)

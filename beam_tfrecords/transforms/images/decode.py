@@ -109,7 +109,7 @@ class OpenedImage(NamedTuple):
         """Decodes every pixel of the file's first image, in its own mode.
 
         Args:
-          spec: `allow_truncated` accepts a file that ends too early; its missing pixels are grey or black.
+          spec: `allow_truncated` accepts a file that ends too early; its missing pixels are gray or black.
 
         Raises:
           SampleError: reason `truncated`, `corrupt`, or `too_much_memory` if decoding takes more than

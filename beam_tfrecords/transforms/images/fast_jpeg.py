@@ -45,20 +45,20 @@ def place_plain_jpeg(data: bytes, spec: ImageSpec) -> PlacedPixels | None:
         profile = None
     # OpenCV's encoder takes BGR.
     order = "BGR" if spec.image_encoding is ImageEncoding.JPEG else "RGB"
-    grey = header.components == 1 or (spec.channels == 1 and profile is None)
+    gray = header.components == 1 or (spec.channels == 1 and profile is None)
     reduction = _reduction(header, geometry, spec.resample)
     needed = len(data) + plain_jpeg_memory(
-        header, geometry, spec, reduction=reduction, channels=1 if grey else 3, has_profile=bool(profile)
+        header, geometry, spec, reduction=reduction, channels=1 if gray else 3, has_profile=bool(profile)
     )
     check_memory(needed, spec.max_image_memory, height=header.height, width=header.width)
-    pixels = _decode(data, header, geometry, spec.resample, reduction=reduction, colors="GRAY" if grey else order)
+    pixels = _decode(data, header, geometry, spec.resample, reduction=reduction, colors="GRAY" if gray else order)
     if pixels is None:
         return None
     if geometry.is_nearest:  # the nearest pixel depends on the orientation
         pixels, orientation = turn(pixels, orientation), 1
         pixels = resize_array(pixels, geometry.resized_height, geometry.resized_width, spec.resample)
     if profile:
-        pixels = _to_srgb(pixels, profile, order, grey=spec.channels == 1)
+        pixels = _to_srgb(pixels, profile, order, gray=spec.channels == 1)
     pixels = fit(turn(pixels, orientation), geometry)
     return PlacedPixels(array_channels(pixels, spec.channels), geometry, is_bgr=order == "BGR" and pixels.ndim == 3)
 
@@ -94,17 +94,17 @@ def _decode(
     return resize_array(pixels, height, width, resample, scale=scale)
 
 
-def _to_srgb(pixels: np.ndarray, profile: bytes, order: str, *, grey: bool) -> np.ndarray:
+def _to_srgb(pixels: np.ndarray, profile: bytes, order: str, *, gray: bool) -> np.ndarray:
     """Applies a color profile. Runs after the resize, when there are fewer pixels.
 
     Args:
       pixels: [H, W] uint8, or [H, W, 3] in the given order.
-      grey: always return [H, W].
+      gray: always return [H, W].
     """
     height, width = pixels.shape[:2]
     mode, stored = ("L", "L") if pixels.ndim == 2 else ("RGB", order)
     image = Image.frombytes(mode, (width, height), np.ascontiguousarray(pixels), "raw", stored)
     image = apply_profile(image, profile)
-    if grey or mode == "L":
+    if gray or mode == "L":
         return np.asarray(image.convert("L"))
     return np.frombuffer(image.tobytes("raw", order), np.uint8).reshape(height, width, 3)

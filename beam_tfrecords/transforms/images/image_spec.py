@@ -23,7 +23,7 @@ class ResizeMode(str, enum.Enum):
       shorter side becomes N.
     * LONGER: keeps the aspect ratio; uses the largest scale at which the image fits into H x W.
     * EXACT: resizes to H x W, whatever the aspect ratio.
-    * PAD: resizes as LONGER, then centres the image on a black H x W canvas.
+    * PAD: resizes as LONGER, then centers the image on a black H x W canvas.
     * CROP: resizes as SHORTER, then cuts out the central H x W.
     """
 
@@ -90,7 +90,7 @@ class Metadata(str, enum.Enum):
     IGNORE = "ignore"
 
 
-# Channels that an encoding cannot hold: transparency in JPEG, grey in WebP.
+# Channels that an encoding cannot hold: transparency in JPEG, gray in WebP.
 IMPOSSIBLE_CHANNELS: Mapping[ImageEncoding, int] = {ImageEncoding.JPEG: 4, ImageEncoding.WEBP: 1}
 
 
@@ -181,7 +181,7 @@ class ImageSpec:
     channels: int | None = setting(
         3,
         help="channels of the stored image: 1, 3, 4 or keep; any number for arrays",
-        shown_default="3; keep with `image_encoding=keep`; of arrays those of the first samples",
+        shown_default="3; keep with `image_encoding=keep`; of arrays as in the first samples",
         default_from=_default_channels,
         group=IMAGES,
         read=read_channels,
@@ -197,7 +197,7 @@ class ImageSpec:
     array_type: ArrayType | None = setting(
         None,
         help="type of the numbers of arrays (`layout=array`): uint8, uint16 or float32",
-        shown_default="that of the first samples",
+        shown_default="as in the first samples",
         group=IMAGES,
         read=one_of(ArrayType),
         decides_records=False,
@@ -212,7 +212,7 @@ class ImageSpec:
     )
     pages: Pages | None = setting(
         None,
-        help="what the pages of a TIFF file are for arrays: bands (all are channels), or first (the others are left)",
+        help="how arrays take the pages of a TIFF file: bands (all are channels), or first (the others are left out)",
         shown_default="refuses several pages",
         group=IMAGES,
         read=one_of(Pages),
@@ -262,7 +262,7 @@ class ImageSpec:
         read=number_of_bytes,
     )
     allow_truncated: bool = setting(
-        False, help="take truncated files; the missing rows are grey or black", group=FAILURES, read=switch
+        False, help="take truncated files; the missing rows are gray or black", group=FAILURES, read=switch
     )
 
     @property

@@ -32,7 +32,7 @@ class JpegHeader:
     """The header of a JPEG: all segments up to the first scan.
 
     Attributes:
-      components: 1 (grey), 3 (color) or 4 (CMYK).
+      components: 1 (gray), 3 (color) or 4 (CMYK).
       process: the frame's marker: 0xC0 baseline, 0xC1 extended, 0xC2 progressive; others are rare.
       samples: number of samples of all components; 1.5 per pixel with the usual 4:2:0 subsampling.
       has_many_scans: whether the file has several scans, as a progressive file has.
@@ -53,7 +53,7 @@ class JpegHeader:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the file is of the usual kind: 8 bits, grey or three colors, Huffman-coded."""
+        """Whether the file is of the usual kind: 8 bits, gray or three colors, Huffman-coded."""
         return self.precision == 8 and self.components in (1, 3) and self.process in _PLAIN_PROCESSES
 
     @property

@@ -58,7 +58,7 @@ def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.
     if geometry.is_nearest:
         return fit(pick_nearest(mask, geometry.resized_height, geometry.resized_width), geometry, padding=padding)
     rows, columns = (
-        # The source pixel that contains the centre of a resized pixel, in integers to avoid rounding errors.
+        # The source pixel that contains the center of a resized pixel, in integers to avoid rounding errors.
         (2 * np.arange(resized) + 1) * size // (2 * resized)
         for size, resized in zip(mask.shape, (geometry.resized_height, geometry.resized_width), strict=True)
     )

@@ -22,7 +22,7 @@ _DECODER = {"webp": 12.5, "avif": 10, "heic": 16, "jpeg": 8}
 _OPENED = {"WEBP": 12, "AVIF": 8}
 _IN_PYTHON, _TEXT_CODECS = 9, ("ppm", "ppm_plain", "bmp_rle")
 _JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 4.2
-# Temporary memory of conversions: wide grey to 8 bits, a color profile, blending with white, a copy.
+# Temporary memory of conversions: wide gray to 8 bits, a color profile, blending with white, a copy.
 _WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9}
 _PROFILE, _BLEND, _COPY = 9, 6, 4
 # 16-bit conversion: Pillow's image, OpenCV's, and copies weighted by transparency; then the same for the resized image.

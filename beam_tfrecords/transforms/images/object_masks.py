@@ -130,11 +130,11 @@ def encode_mask(mask: np.ndarray) -> bytes:
 
 
 def _fill(mask: np.ndarray, corners: np.ndarray) -> None:
-    """Sets the pixels whose centre is inside a polygon: an odd number of the polygon's edges lies left of it.
+    """Sets the pixels whose center is inside a polygon: an odd number of the polygon's edges lies left of it.
 
     OpenCV would also set the pixels that an edge touches, so that masks would grow by half a pixel.
     """
-    # For each side, the first column or row whose centre is not before it.
+    # For each side, the first column or row whose center is not before it.
     (left, top), (right, bottom) = (
         np.clip(np.ceil(side - 0.5), 0, mask.shape[::-1]).astype(int)
         for side in (corners.min(axis=0), corners.max(axis=0))

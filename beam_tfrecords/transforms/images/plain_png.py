@@ -1,4 +1,4 @@
-"""Reads and writes small plain PNGs: 8-bit grey, RGB or RGBA, not interlaced, without any other chunks.
+"""Reads and writes small plain PNGs: 8-bit gray, RGB or RGBA, not interlaced, without any other chunks.
 
 For a small image, Pillow's PNG reader and writer spend as much time in Python as in zlib. This module calls only
 Pillow's decoder and encoder, with the same pixels and bytes as results. Without it, a build of 32 x 32 PNGs has 0.75 of

@@ -1,6 +1,6 @@
 """Measures that find bad pictures and near-duplicates, computed on the stored pixels before encoding.
 
-Brightness, contrast and hash use 64 x 64 grey values: for an H x W image, the pixels in row floor((i + 0.5) * H / 64)
+Brightness, contrast and hash use 64 x 64 gray values: for an H x W image, the pixels in row floor((i + 0.5) * H / 64)
 and column floor((j + 0.5) * W / 64), as 0.299 R + 0.587 G + 0.114 B in 8 bits. Sharpness uses bands of adjacent pixels,
 since only these show a blur. All steps use integers that float64 represents exactly, so the index is the same on every
 CPU.
@@ -68,7 +68,7 @@ def measure_image(image: Image.Image) -> Quality:
 
 
 def _measure(grey: np.ndarray, bands: Iterable[np.ndarray], order: str) -> Quality:
-    """Measures an image by its 64 x 64 grey values, and its bands in the given order of channels."""
+    """Measures an image by its 64 x 64 gray values, and its bands in the given order of channels."""
     brightness = cv2.sumElems(grey)[0] / _VALUES
     contrast = math.sqrt(max(0.0, _sum_of_squares(grey) / _VALUES - brightness * brightness))
     parts = [cv2.Laplacian(_to_grey(band, order), cv2.CV_16S) for band in bands]
@@ -79,7 +79,7 @@ def _measure(grey: np.ndarray, bands: Iterable[np.ndarray], order: str) -> Quali
 
 
 def _to_grey(pixels: np.ndarray, order: str) -> np.ndarray:
-    """Converts to grey; returns [H, W] uint8."""
+    """Converts to gray; returns [H, W] uint8."""
     if pixels.dtype == np.uint16:
         pixels = (pixels >> 8).astype(np.uint8)
     return pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, _TO_GREY[order])

@@ -103,12 +103,12 @@ def _check_kind(tags: TiffImagePlugin.ImageFileDirectory_v2) -> None:
     compression = tags.get(_COMPRESSION, _UNCOMPRESSED)
     samples, extra = tags.get(_SAMPLES, 1), tags.get(_EXTRA_SAMPLES, ())
     colors = _COLORS.get(photometric or 0, 1)
-    # All readers take an undeclared fourth channel, or a second one after grey, as transparency.
+    # All readers take an undeclared fourth channel, or a second one after gray, as transparency.
     has_alpha = extra[0] in _ALPHAS if extra else photometric in (_GREY, _RGB) and samples == colors + 1
     if compression not in TiffImagePlugin.COMPRESSION_INFO:
         kind = f"of compression {compression}"
     elif samples > colors + has_alpha:
-        kind = f"with {samples} channels, {samples - colors - has_alpha} of them beside color and transparency"
+        kind = f"with {samples} channels, {samples - colors - has_alpha} of them neither color nor transparency"
     elif samples > 1 and tags.get(_PLANAR) == _APART:
         kind = "with channels apart"
     elif extra[:1] == (_PREMULTIPLIED,):

@@ -1,4 +1,4 @@
-"""Writes `croissant.json`, a description in MLCommons' Croissant 1.1 format for catalogues and search engines.
+"""Writes `croissant.json`, a description in MLCommons' Croissant 1.1 format for catalogs and search engines.
 
 Specification: docs.mlcommons.org/croissant. Its reader does not support TFRecord, so the record set describes the
 index, which has the location of each record.

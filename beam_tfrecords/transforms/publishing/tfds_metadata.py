@@ -45,7 +45,7 @@ def write_metadata(
       image: how images are stored.
       class_names: classes in index order.
       shards: shards of the dataset.
-      settings: the settings of the build, with what the dataset is, its licence, homepage and citation.
+      settings: the settings of the build, with what the dataset is, its license, homepage and citation.
     """
     info = {
         "name": name,

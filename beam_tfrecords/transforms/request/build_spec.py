@@ -120,7 +120,7 @@ def read_output(word: Any) -> str:
     path = storage.absolute(str(word))
     folder = path.rstrip("/")
     if not word or not folder or (storage.has_scheme(path) and folder.endswith(":")):
-        raise ValueError("expected a folder of the dataset's own, such as out/photos or gs://bucket/photos")
+        raise ValueError("expected a folder for the dataset alone, such as out/photos or gs://bucket/photos")
     return folder
 
 
@@ -217,7 +217,7 @@ class BuildSpec:
     # First the raw value of the request, later the `UserFunction` that is found for it.
     map: Any = setting(
         None,
-        help="a function of yours that is given each sample, such as my_steps:clean in my_steps.py",
+        help="your own function for each sample, such as my_steps:clean in my_steps.py",
         group=INPUT,
         read=read_map,
         write=write_map,
@@ -225,7 +225,7 @@ class BuildSpec:
     )
     map_revision: str | None = setting(
         None,
-        help="a word to change if the function does other things with the same source, as after a new model file",
+        help="a word to change when the function behaves differently with the same source, as after a new model file",
         group=INPUT,
         read=read_text,
         decides_records=False,
@@ -241,7 +241,7 @@ class BuildSpec:
     where: str | None = setting(
         None,
         help="condition over index columns and columns of the layout, such as \"height > 64 and label = 'cat'\"; "
-        "samples that do not fulfil it are filtered",
+        "samples that do not fulfill it are filtered",
         group=INPUT,
         read=read_condition,
         decides_records=False,
@@ -264,7 +264,7 @@ class BuildSpec:
         decides_bytes=False,
     )
     description: str | None = setting(
-        None, help="what the dataset is, for its card", group=OUTPUT, read=read_text, decides_bytes=False
+        None, help="description of the dataset, for its card", group=OUTPUT, read=read_text, decides_bytes=False
     )
     license: str | None = setting(
         None,
@@ -274,7 +274,7 @@ class BuildSpec:
         decides_bytes=False,
     )
     homepage: str | None = setting(
-        None, help="URL of what the data is from, for its card", group=OUTPUT, read=read_url, decides_bytes=False
+        None, help="URL of the origin of the data, for its card", group=OUTPUT, read=read_url, decides_bytes=False
     )
     citation: str | None = setting(
         None,
@@ -334,7 +334,7 @@ class BuildSpec:
     )
     allow_damaged_containers: bool = setting(
         False,
-        help="publish what can be read of archives and tables that are cut or damaged; how many samples they have lost "
+        help="publish the readable part of cut or damaged archives and tables; how many samples they have lost "
         "is unknown",
         group=FAILURES,
         read=switch,
@@ -401,7 +401,7 @@ class BuildSpec:
         if self.map is None and (self.map_revision or self.check_map):
             name = "map_revision" if self.map_revision else "check_map"
             raise RequestError(
-                f"`{name}`: it is about the function of `map`; use, for example, `map=my_steps:clean`",
+                f"`{name}`: only describes the function of `map`; use, for example, `map=my_steps:clean`",
                 code="needs_setting",
             )
         self._check_fractions()

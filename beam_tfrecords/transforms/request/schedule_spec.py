@@ -78,7 +78,7 @@ class ScheduleSpec:
 
     versioned: bool = _setting(
         False,
-        help="write a version of its own below `output`, named by the time, and let LATEST name it",
+        help="write a new version below `output`, named by the time, and point LATEST to it",
         read=switch,
     )
     keep_versions: int | None = _setting(

@@ -65,6 +65,6 @@ def _words(path: str, braces: re.Match[str]) -> list[str]:
 def _check(path: str, names: int) -> None:
     if names > _MOST_NAMES:
         raise RequestError(
-            f"`input={path}`: the braces stand for {names:,} names; expected {_MOST_NAMES:,} at most",
+            f"`input={path}`: the braces expand to {names:,} names; expected {_MOST_NAMES:,} at most",
             code="too_many_names",
         )

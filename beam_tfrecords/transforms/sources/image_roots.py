@@ -50,9 +50,9 @@ class FileRoots:
         for name in first if len(roots) > 1 else ():
             if len(found := find(name, roots)) > 1:
                 raise RequestError(
-                    f"`{self.setting}`: there is {' and '.join(map(shorten, found))}, so that the name does not tell "
-                    f"which image is meant; `{self.setting}=train=FOLDER` says the folder of a split, as for `input`, "
-                    "and as many folders as inputs are each of the input at its place",
+                    f"`{self.setting}`: {' and '.join(map(shorten, found))} exist, so the name does not tell "
+                    f"which image is meant; `{self.setting}=train=FOLDER` gives the folder of one split; "
+                    "with as many folders as inputs, each folder belongs to the input at its position",
                     code="ambiguous_image",
                 )
         return roots

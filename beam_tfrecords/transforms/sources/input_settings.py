@@ -160,7 +160,7 @@ class PathSettings:
         shown_default="",
         paths="input",
     )
-    allow_outside_root: bool = input_setting(False, help="a file may name others outside its own folder", read=switch)
+    allow_outside_root: bool = input_setting(False, help="let a file name files outside its own folder", read=switch)
     mask_root: tuple[str, ...] = input_setting(
         (),
         help="folder with the masks of the images, of the same names, or of their objects; may be repeated, also as "
@@ -172,10 +172,10 @@ class PathSettings:
         paths="input",
     )
     mask_suffix: str | None = input_setting(
-        None, help="what the name of a mask has at its end, and that of its image has not, such as _mask"
+        None, help="ending of a mask's name that its image's name lacks, such as _mask"
     )
     image_suffix: str | None = input_setting(
-        None, help="what the name of an image has at its end, and that of its mask has not, such as _sat"
+        None, help="ending of an image's name that its mask's name lacks, such as _sat"
     )
     mask_classes: tuple[str, ...] = input_setting(
         (),

@@ -67,8 +67,8 @@ def name_inputs(words: Sequence[str]) -> Inputs:
         one = next(path for path in paths if path not in splits)
         said = [f"{splits.get(path) or _guess(path, splits)}={path}" for path in paths]
         raise RequestError(
-            f"some inputs say their split and {quote_input(one)} does not",
-            [Suggestion("all say it", {"input": said})],
+            f"some inputs name their split, but {quote_input(one)} does not",
+            [Suggestion("a split for each input", {"input": said})],
             code="input_without_split",
         )
     return Inputs(paths, splits)
@@ -321,6 +321,4 @@ def require_utf8(path: str) -> None:
       RequestError: the path is not valid UTF-8.
     """
     if not is_utf8(path):
-        raise RequestError(
-            f"{quote_input(path)} is not valid UTF-8, so that it cannot be a URI; rename it", code="not_utf8"
-        )
+        raise RequestError(f"{quote_input(path)} is not valid UTF-8 and cannot be a URI; rename it", code="not_utf8")

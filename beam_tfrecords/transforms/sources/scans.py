@@ -1,6 +1,6 @@
 """The source for DICOM and NIfTI files: a sample for each frame or slice, with the patient as its group.
 
-Files are decoded while they are listed: each frame becomes a grey or color image file, like that of any other source.
+Files are decoded while they are listed: each frame becomes a gray or color image file, like that of any other source.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def _read_nifti(data: bytes, key: str, window: Window | None) -> Scan:
 
 
 def _stretch(numbers: np.ndarray, low: float, high: float, *, inverted: bool) -> np.ndarray:
-    """Returns grey of 16 bits: 0 for `low` and less, 65535 for `high` and more, NaN as 0."""
+    """Returns gray of 16 bits: 0 for `low` and less, 65535 for `high` and more, NaN as 0."""
     shares = np.nan_to_num((numbers.astype(np.float64) - low) / max(high - low, 1e-12)).clip(0, 1)
     return np.round((1 - shares if inverted else shares) * _WHITE).astype(np.uint16)
 

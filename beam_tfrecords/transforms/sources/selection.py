@@ -46,7 +46,7 @@ class Selection:
 
     include: tuple[str, ...] = input_setting(
         (),
-        help="glob of the paths that are wanted; may be repeated",
+        help="glob of the paths to read; may be repeated",
         read=read_globs,
         write=write_list,
         shown_default="",
@@ -54,7 +54,7 @@ class Selection:
     )
     exclude: tuple[str, ...] = input_setting(
         (),
-        help="glob of the paths that are skipped; may be repeated",
+        help="glob of the paths to skip; may be repeated",
         read=read_globs,
         write=write_list,
         shown_default="",
@@ -62,7 +62,7 @@ class Selection:
     )
     classes: tuple[str, ...] = input_setting(
         (),
-        help="the classes that are wanted, comma-separated; samples and objects of others are left out",
+        help="the classes to keep, comma-separated; samples and objects of other classes are left out",
         read=read_names,
         write=write_list,
         shown_default="all",

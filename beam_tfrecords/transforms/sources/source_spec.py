@@ -128,13 +128,13 @@ class SourceSpec:
     )
     save_mapping: str | None = input_setting(
         None,
-        help="file of YAML to which a mapping is written that is drafted from the documents; it is read if it exists",
+        help="YAML file for a mapping that is drafted from the documents; if the file exists, it is read",
         read=lambda word: storage.absolute(str(word)),
         paths="other",
     )
     parts: tuple[str | int | float, ...] = input_setting(
         (),
-        help="what a function that is the input is called with, once for each, such as a,b,c",
+        help="arguments for an input that is a function, which is called once for each, such as a,b,c",
         read=_read_parts,
         write=write_list,
         shown_default="",
@@ -156,7 +156,7 @@ class SourceSpec:
     trust_annotations: bool = setting(
         False,
         group=INPUT,
-        help="annotations are meant as they are, even if most match no image or their boxes do not fit the images",
+        help="accept the annotations, even if most match no image or their boxes do not fit the images",
         read=switch,
         decides_bytes=False,
     )
@@ -169,7 +169,7 @@ class SourceSpec:
     fingerprint: Fingerprint = setting(
         Fingerprint.STAT,
         group=INPUT,
-        help="what tells that a file has changed: stat (size and modification time) or content (every file is read)",
+        help="how a changed file is detected: stat (size and modification time) or content (every file is read)",
         read=one_of(Fingerprint),
         decides_bytes=False,
     )

@@ -45,7 +45,7 @@ def find_replaced_files(output: str) -> list[str]:
         found.update(f"{folder}/{name}" for name in listed if name.endswith(end))
     listed_names = _parse_names(journal)
     if listed_names is None and journal is not None:
-        # A power loss emptied the journal. Recognises the lists that an unpublished build leaves by their content.
+        # A power loss emptied the journal. Recognizes the lists that an unpublished build leaves by their content.
         listed_names = {name for name in found if _is_list_of_ours(output, name)}
     ours = {*(listed_names or ()), *(_parse_names(replaced_files) or ())}
     if SUCCESS in found:

@@ -80,7 +80,7 @@ def _find_lost(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) 
 
 
 def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[_Fault]:
-    """Yields a fault if nearly every object has a class of its own, as ids and texts give them."""
+    """Yields a fault if nearly every object has a class of its own, like ids or free text."""
     seen = source.description
     are_said = spec.class_names is not None or seen.class_names or seen.found_classes or seen.records
     if Content.OBJECTS not in spec.required or are_said:
@@ -89,7 +89,7 @@ def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[
     total = sum(counts.values())
     if len(counts) >= _MANY and len(counts) * 2 > total:
         shown = ", ".join(printable(repr(name)) for name in sorted(counts)[:3])
-        found = f"there are {len(counts):,} classes for {total:,} objects, such as {shown}, as ids or texts give them"
+        found = f"there are {len(counts):,} classes for {total:,} objects, such as {shown}, like ids or free text"
         yield _Fault(code="class_of_each_object", found=f"{found}; expected classes that several objects share")
 
 
@@ -120,12 +120,12 @@ def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
 
 def _find_odd(totals: ObjectTotals) -> Iterator[_Fault]:
     """Yields properties of most boxes that correct boxes, in pixels or in relative coordinates, do not have."""
-    remedy = "change them, if the images are as they should be"
+    remedy = "correct the boxes, if the images are right"
     if totals.in_pixels and totals.small == totals.in_pixels:
         yield _Fault(
             code="boxes_not_in_pixels",
-            found=f"all of {totals.in_pixels:,} boxes end within 1.5 pixels of the corner of their image, as shares of "
-            f"its size do; expected pixels; {remedy}",
+            found=f"all {totals.in_pixels:,} boxes end within 1.5 pixels of the top left corner of their image, like "
+            f"fractions of its size; expected pixels; {remedy}",
         )
     all_are_corners = totals.placed >= _FEW and totals.as_corners == totals.placed
     if 2 * totals.beyond > totals.placed or (all_are_corners and _FEW * totals.beyond > totals.placed):

@@ -226,14 +226,14 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
     where = f"`input={', '.join(spec.source.input)}`"
     if min(counts, default=0) > _MOST_COLORS:
         raise RequestError(
-            f"{where}: the mask of {printable(refs[0].key)} has {counts[0]:,} colors, as "
-            "photos have; expected a number or a color of its own for each class",
+            f"{where}: the mask of {printable(refs[0].key)} has {counts[0]:,} colors, like a "
+            "photo; expected one number or one color for each class",
             code="photos_as_masks",
         )
     if refs:
         raise RequestError(
-            f"{where}: the masks have colors, such as that of {printable(refs[0].key)}, "
-            "and which class each stands for is not known; name a file with the classes of the colors in `mask_colors`",
+            f"{where}: the masks have colors, for example the mask of {printable(refs[0].key)}, and nothing says which "
+            "class a color stands for; name a file with the classes of the colors in `mask_colors`",
             [Suggestion(f"the colors of {name}", {"mask_colors": name}) for name in sorted(tables)],
             code="masks_of_colors",
         )

@@ -93,7 +93,7 @@ def _refuse_failing(name: str, refs: Sequence[SampleRef], call: Callable[..., No
             show(*first.traceback.splitlines(), file=sys.stderr)
         remedy = "; name the classes with `class_names`" if first.reason is FailureReason.UNKNOWN_CLASS else ""
         raise RequestError(
-            f"{name}: it fails for all of {len(failures)} samples: {first.detail}{remedy}", code="failing_function"
+            f"{name}: it fails for all {len(failures)} samples: {first.detail}{remedy}", code="failing_function"
         )
 
 

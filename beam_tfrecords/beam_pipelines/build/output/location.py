@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.workspace.build_folder import Workspace
 def check_location(spec: BuildSpec) -> None:
     """Checks that the output is a folder of its own: not inside the input, and not around it.
 
-    Links are resolved, so a second name for a folder is recognised.
+    Links are resolved, so a second name for a folder is recognized.
 
     Raises:
       RequestError: the output cannot be reached, is a file, or overlaps the input.
@@ -75,8 +75,8 @@ def _refuse_around(output: str, setting: str, path: str) -> None:
     start = literal_prefix(path).rpartition("/")[0] or "/" if has_wildcards(path) else path
     if not storage.is_web(path) and _is_in(storage.real_path(start), storage.real_path(output)):
         raise RequestError(
-            f"`output={output}`: holds `{setting}={path}`, and a dataset would lie among what it is made of; choose a "
-            "folder of the dataset's own",
+            f"`output={output}`: holds `{setting}={path}`, so the dataset would be among its own input; choose a "
+            "separate folder",
             code="overlapping_folders",
         )
 

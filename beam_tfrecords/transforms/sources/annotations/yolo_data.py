@@ -288,12 +288,12 @@ def is_list(path: str) -> bool:
 def _refuse(path: str, tried: Iterable[str], places: YoloPaths, *, leads_outside: bool) -> RequestError:
     """Returns the error for a data file with a path that does not exist, or leads outside the request's folders."""
     problems = [f"there is no {' or '.join(map(printable, tried))}"] if tried else []
-    problems += [f"nothing outside of {' and '.join(dict.fromkeys(places.roots))} is read"] if leads_outside else []
+    problems += [f"files outside {' and '.join(dict.fromkeys(places.roots))} are not read"] if leads_outside else []
     # Makes no suggestion, because checking one would access files outside the allowed folders.
-    either = ", or `allow_outside_root` if all that it names may be read" if leads_outside else ""
+    either = ", or set `allow_outside_root` to read every file that it names" if leads_outside else ""
     return RequestError(
-        f"{quote_input(places.input)} names {shorten(path)}, and {', and '.join(problems)}; give the folder that it "
-        f"is in with `image_root`{either}",
+        f"{quote_input(places.input)} names {shorten(path)}, but {', and '.join(problems)}; name its folder "
+        f"in `image_root`{either}",
         code="outside_root" if leads_outside else "not_found",
     )
 

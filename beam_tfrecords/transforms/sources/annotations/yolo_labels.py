@@ -229,7 +229,7 @@ def read_objects(
 
 
 def _pack_keypoints(values: Sequence[float], count: int, *, has_visibility: bool) -> bytes:
-    """Packs keypoints in the format of `Objects`; those of a row that is only a box are not labelled."""
+    """Packs keypoints in the format of `Objects`; those of a row that is only a box are not labeled."""
     if not has_visibility:
         pairs = zip(values[::2], values[1::2], strict=True)
         values = [side for x, y in pairs for side in (x, y, 2.0 if x >= 0 and y >= 0 else 0.0)]
@@ -251,7 +251,7 @@ def count_keypoints(texts: Iterable[str]) -> int:
     """Returns the number of keypoint values in a row after the box, by some label files; 0 if rows may be polygons.
 
     In a pose dataset, all rows have the same number of values: a box, and keypoints with their visibility (0 to 2).
-    Labelled keypoints are in the box. Several files decide, because a single polygon may look like a pose.
+    Labeled keypoints are in the box. Several files decide, because a single polygon may look like a pose.
     """
     rows = [line.split() for text in texts for line in text.splitlines() if line.strip()]
     lengths = {len(row) for row in rows}
@@ -263,7 +263,7 @@ def count_keypoints(texts: Iterable[str]) -> int:
 
 
 def _count_labelled(values: Sequence[float]) -> int | None:
-    """Returns the number of labelled keypoints in a row; None if the row is not a pose."""
+    """Returns the number of labeled keypoints in a row; None if the row is not a pose."""
     if len(values) < 8 or (len(values) - 5) % 3:
         return None
     x, y, width, height = values[1:5]

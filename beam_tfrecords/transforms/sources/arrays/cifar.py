@@ -39,7 +39,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     kinds = [_columns_of(file.entry.path) for file in files]
     if any(kind != kinds[0] for kind in kinds):
         raise RequestError(
-            f"{quote_input(inputs.paths[0])} has files of CIFAR-10 and of CIFAR-100; convert them apart",
+            f"{quote_input(inputs.paths[0])} has files of CIFAR-10 and of CIFAR-100; convert them separately",
             code="sources_differ",
         )
     paths = {column: storage.join(storage.dirname(files[0].entry.path), file) for column, file in kinds[0].items()}

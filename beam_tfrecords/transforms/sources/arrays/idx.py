@@ -137,7 +137,7 @@ def _read_header(file: IO[bytes]) -> tuple[str, tuple[int, ...]]:
     """Reads the dtype and the shape."""
     zeros, kind, axes = struct.unpack(">HBB", read_exactly(file, 4))
     if zeros or kind not in _DTYPES or not axes:
-        raise _corrupt("it does not begin as an IDX file does")
+        raise _corrupt("it does not begin with the header of an IDX file")
     return _DTYPES[kind], struct.unpack(f">{axes}I", read_exactly(file, 4 * axes))
 
 

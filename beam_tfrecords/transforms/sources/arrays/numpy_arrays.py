@@ -200,11 +200,11 @@ def _check_images(array: _Array) -> str:
         raise _refused(f"{shown}; expected images, [N, H, W] or [N, H, W, C] with 1, 3 or 4 channels")
     if array.dtype.str not in _PIXELS:
         raise _refused(
-            f"{shown}; expected uint8 or uint16, because the array does not say which number is white; of numbers from "
-            "0 to 1, save (x * 255).round().astype('uint8')"
+            f"{shown}; expected uint8 or uint16, because the array does not say which number is white; for "
+            "numbers from 0 to 1, save (x * 255).round().astype('uint8')"
         )
     if array.is_fortran and array.shape[0] > 1:
-        raise _refused(f"{shown} in Fortran's order, so that no image is in one piece; save numpy.ascontiguousarray(x)")
+        raise _refused(f"{shown} in Fortran order, so no image is contiguous; save numpy.ascontiguousarray(x)")
     return axes
 
 

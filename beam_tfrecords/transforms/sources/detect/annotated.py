@@ -62,7 +62,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         where, shown = bands
         raise UnclearError(
             f"the images in {show_names([where])} are single bands of the same pictures, such as {show_names(shown)}; "
-            "put the bands of each picture into one file, and say its class",
+            "put the bands of each picture into one file, and name its class",
             code="single_bands",
         )
     ending = _mask_ending(tree) or find_pair_ending(tree)

@@ -105,7 +105,7 @@ def _refuse_turned(table: Table, plain: Mapping[str, str], sides: Sequence[str],
     """Refuses boxes that are not upright: the columns are four points, or have an angle beside a center."""
     turns = [plain[name] for name in _ANGLES if name in plain and form is BoxFormat.CENTER]
     if (_count_points(plain) == _QUAD and any(map(_POINT.fullmatch, map(plain_name, sides)))) or turns:
-        what = f"{', '.join(turns)} turns the boxes" if turns else "there are more corners than two"
+        what = f"{', '.join(turns)} turns the boxes" if turns else "there are more than two corners"
         how = "the unit of the angle" if turns else "four corners"
         raise RequestError(
             f"{table.path}: the columns {', '.join(sides)} look like boxes, but {what}; a `mapping` of a few lines "

@@ -131,10 +131,10 @@ class Level:
         """Returns the bases of the next level down."""
         return {join(base, name): split for base, split in self.bases.items() for name in self.tree.below(base)}
 
-    def note(self, recognised: str) -> None:
+    def note(self, recognized: str) -> None:
         """Adds a note on a recognized layout, if folders give the labels."""
         if self.request.by_folders:
-            self.notes.append(f"{recognised}; `label_pattern` or `class_names` says otherwise")
+            self.notes.append(f"{recognized}; `label_pattern` or `class_names` says otherwise")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -417,11 +417,11 @@ def _splits_without_classes(level: Level) -> Interpretation | None:
         answers = [Suggestion(f"the images in {', '.join(kept)}", {"splits": write_splits(kept)})] if kept else []
     # The labels of a validation split, or of a split with a list, are elsewhere.
     is_test = not (named or level.lists) and {level.bases[base] for base in flat} == {"test"}
-    labelled = [base for base in level.bases if base not in flat]
-    pattern = rf"(?:^|/)(?:{'|'.join(map(re.escape, labelled))})/(?P<label>[^/]+)/"
+    labeled = [base for base in level.bases if base not in flat]
+    pattern = rf"(?:^|/)(?:{'|'.join(map(re.escape, labeled))})/(?P<label>[^/]+)/"
     bare = Suggestion(f"the images in {', '.join(flat)} without labels", {"label_pattern": pattern})
     raise UnclearError(
-        f"no folders name the classes of the images in {show_names(flat)}, as those in {show_names(labelled)} do",
+        f"no folders name the classes of the images in {show_names(flat)}, as those in {show_names(labeled)} do",
         answers,
         [bare] if is_test else [],
         has_lists=bool(level.lists),
@@ -445,8 +445,8 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
     splits = {base: split for base, split in level.bases.items() if split}
     meaning = "these splits, with different classes"
     raise UnclearError(
-        f"the folders in {show_names(alone)} are others than those in the other split folders, so that they "
-        "have no class in common",
+        f"the class folders in {show_names(alone)} differ from the class folders of the other splits; no class is in "
+        "all splits",
         [] if any("/" in base for base in splits) else [Suggestion(meaning, {"splits": write_splits(splits)})],
         _without(level.tree, level.request, others) if others else [],
         code="classes_differ_by_split",
@@ -459,7 +459,7 @@ def _parts(level: Level) -> Interpretation | None:
     if containers and len(containers) < len(level.names) and len(level.deep) < len(level.names):
         others = [name for name in level.names if name not in containers]
         raise UnclearError(
-            f"{show_names(containers)} does not name a class, but is beside {show_names(others)}",
+            f"{show_names(containers)} looks like a part of the dataset, but is beside the class {show_names(others)}",
             _without(level.tree, level.request, [path for name in containers for path in level.paths(name)]),
             _all_are_classes(level.names),
             code="part_or_class",

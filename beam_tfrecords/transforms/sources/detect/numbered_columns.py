@@ -47,7 +47,7 @@ def find_pixel_columns(path: str, names: Iterable[str]) -> tuple[list[str], Sequ
     first, *_, last = sort_by_number(found)
     raise RequestError(
         f"{quote_input(path)}: {len(found):,} columns look like the pixels of an image, from {first!r} to {last!r}, "
-        "but their numbers are not those of each pixel once, so their positions are unknown",
+        "but their names do not number each pixel once, so the positions are unknown",
         code="unclear_pixel_columns",
     )
 

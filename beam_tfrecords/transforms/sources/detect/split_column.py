@@ -181,7 +181,7 @@ def _unclear_words(table: Table, column: str, counts: Counter[str]) -> RequestEr
         suggestions.append(Suggestion("these words are the splits", {"splits": _write_rule(mapping)}))
     if None not in map(name_split, counts):
         suggestions.append(Suggestion("each word is a split of its own", {"split_column": column}))
-    suggestions.append(Suggestion("the column does not say the splits", {"split_column": ""}))
+    suggestions.append(Suggestion("no splits from the column", {"split_column": ""}))
     unknown = [word for word, _ in counts.most_common() if word.lower() not in SPLIT_NAMES]
     shown = ", ".join(map(repr, unknown[:5])) + (", …" if len(unknown) > 5 else "")
     return RequestError(
@@ -278,7 +278,7 @@ def _refuse_other_splits(table: Table, column: str, others: Sequence[str]) -> No
     if other is None:
         return
     raise RequestError(
-        f"{quote_input(table.path)}: columns {column!r} and {other!r} say different splits; name one with "
+        f"{quote_input(table.path)}: columns {column!r} and {other!r} give different splits; name one with "
         "`split_column`",
         [Suggestion(f"the splits in column {name!r}", {"split_column": name}) for name in (column, other)],
         code="unclear_split_column",

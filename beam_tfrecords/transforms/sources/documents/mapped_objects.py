@@ -136,7 +136,7 @@ class ObjectReader:
             self.first_other = self.first_other or next(map(_describe_kind, others), "")
 
     def _pad(self, several: Sequence[Sequence[float]]) -> tuple[bytes, ...]:
-        """Returns keypoints of equal number; those that objects lack are not labelled."""
+        """Returns keypoints of equal number; those that objects lack are not labeled."""
         longest = max(map(len, several), default=0)
         self._keypoints = self._keypoints or longest
         if longest > self._keypoints:

@@ -118,7 +118,7 @@ def measure(facts: Facts, trial: Trial) -> Coverage:
 
 
 def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
-    """Returns the best offers: labelled ones first, whole ones before those that are a part of another, plausible ones.
+    """Returns the best offers: labeled ones first, whole ones before those that are a part of another, plausible ones.
 
     Args:
       tried: offers and their coverage, in the order that decides between equals.

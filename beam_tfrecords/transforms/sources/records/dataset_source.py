@@ -188,7 +188,7 @@ def open_datasets(datasets: Mapping[str, Dataset], tables: Joins, inputs: Inputs
             path = storage.join(dataset.path, shard.file)
             if path not in entries:
                 raise RequestError(
-                    f"{quote_input(place)}: the dataset is not whole: {shard.file} is not there", code="damaged_dataset"
+                    f"{quote_input(place)}: the dataset is incomplete: {shard.file} is missing", code="damaged_dataset"
                 )
             files.append(InputFile(prefix, entries[path], None))
             shards[path] = place, shard
@@ -251,7 +251,7 @@ def join_layout(layout: Layout, joins: Iterable[JoinedTable]) -> dict[str, Any]:
         if twice := next((name for name in added if name in words), None):
             raise RequestError(
                 f"`join={join.files[0].path}`: the layout has a feature {twice!r} already; rename the column in the "
-                "table, or say the features in a spec file",
+                "table, or list the features in a spec file",
                 code="duplicate_feature",
             )
         words |= added
@@ -286,7 +286,7 @@ def _refuse_settings(path: str, settings: TableSettings) -> None:
     named = next((name for name in _KNOWN if values[name]), None)
     if named:
         raise RequestError(
-            f"`{named}`: {quote_input(path)} is a dataset of beam-tfrecords, which says it itself; leave `{named}` out",
+            f"`{named}`: {quote_input(path)} is a dataset of beam-tfrecords, which defines it; leave `{named}` out",
             code="setting_not_applicable",
         )
 

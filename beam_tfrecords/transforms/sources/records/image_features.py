@@ -230,7 +230,7 @@ def _find_reader(
     beside = [f"{name} {'x'.join(map(str, read_lengths(features_of[name])))}" for name in names]
     where += f" beside {', '.join(beside)}" if beside else " and no features beside it have its size"
     raise RequestError(
-        f"{where}; expected the height, the width and the channels of numbers of {said.dtype or 'uint8'} in features, "
+        f"{where}; expected features with the height, width and channels of {said.dtype or 'uint8'} pixels, "
         f"or a size and a type such as `pixels=28x28:uint8` or `pixels=40x40x3:float32:0..1`; {available(start)}",
         code="missing_pixel_size",
     )
@@ -283,9 +283,9 @@ def _check_type(reader: PixelReader, rows: _Rows, said: PixelForm, where: str) -
     if reader.use is PixelUse.IMAGE:
         white = 1 if numbers.dtype.kind == "f" else (1 << int(numbers.max()).bit_length()) - 1
         form = dataclasses.replace(said, dtype=found, limits=(0, white))
-        expected = f"those of uint8 or uint16 up to white, or the numbers of black and white, as in `pixels={form}`"
+        expected = f"values of uint8 or uint16 up to white, or the values of black and white, as in `pixels={form}`"
     else:
-        expected = "those of uint8, or their type, as in `pixels=uint16`"
+        expected = "values of uint8, or their type, as in `pixels=uint16`"
     raise RequestError(f"{where}: {seen}; expected {expected}", code="unclear_pixels")
 
 

@@ -42,7 +42,7 @@ def open_input(request: OpenRequest) -> MakeSource:
             if key in tables:
                 other = tables[key][1].path
                 raise RequestError(
-                    f"{other} and {entry.path} both say the images of one folder; delete one",
+                    f"{other} and {entry.path} both list the images of one folder; delete one",
                     code="several_metadata_files",
                 )
             file = InputFile(key, entry, inputs.splits.get(path))

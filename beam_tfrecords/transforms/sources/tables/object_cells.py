@@ -95,7 +95,7 @@ class ObjectColumns:
         )
 
     def _read_keypoints(self, cell: Any) -> tuple[bytes, ...]:
-        """Packs the keypoints of each object; the shorter ones get points that are not labelled."""
+        """Packs the keypoints of each object; the shorter ones get points that are not labeled."""
         shift = 0 if self.is_normalized else 0.5
         packed = [pack_keypoints(points, shift=shift) for points in _find(_columns(cell) or {}, _KEYPOINTS) or ()]
         most = max(map(len, packed), default=0)

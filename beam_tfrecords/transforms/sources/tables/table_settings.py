@@ -76,12 +76,12 @@ class BoxSettings:
     )
     box_format: BoxFormat = input_setting(
         BoxFormat.AUTO,
-        help="what the sides of boxes in a table are: xyxy (two corners), xywh (corner, size) or cxcywh (center, size)",
+        help="numbers of a box in a table: xyxy (two corners), xywh (corner, size) or cxcywh (center, size)",
         read=one_of(BoxFormat),
     )
     box_unit: BoxUnit = input_setting(
         BoxUnit.AUTO,
-        help="what the sides of boxes in a table count: pixels, or shares of the image's size",
+        help="unit of boxes in a table: pixels, or shares of the image's size",
         read=one_of(BoxUnit),
     )
 
@@ -127,7 +127,7 @@ class TableSettings:
         help="size, type, black and white of images that are stored as numbers, such as 28x28:uint8 or float32:0..1",
         read=read_pixels,
         write=write_pixels,
-        shown_default="what the records say",
+        shown_default="from the records",
     )
     label_column: str | None = input_setting(None, help="column with the label", shown_default="label")
     label_columns: tuple[str, ...] = input_setting(
@@ -139,7 +139,7 @@ class TableSettings:
     )
     label_type: LabelType = input_setting(
         LabelType.CLASS,
-        help="what the labels of a table are: class, float (regression) or text (captions)",
+        help="kind of the labels of a table: class, float (regression) or text (captions)",
         read=one_of(LabelType),
     )
     mask_column: str | None = input_setting(
@@ -152,13 +152,13 @@ class TableSettings:
     )
     group_rows: bool = input_setting(
         False,
-        help="rows of a table with the same image are one sample, with the labels and objects of all",
+        help="make one sample of the rows with the same image, with all their labels and objects",
         read=switch,
     )
     label_separator: str | None = input_setting(None, help="separates several labels in one cell")
     unknown_labels: UnknownLabels | None = input_setting(
         None,
-        help="what -1 is beside zeros and ones: reject (its row), no or yes; an empty cell then is no",
+        help="meaning of -1 beside zeros and ones: reject (its row), no or yes; an empty cell then means no",
         read=_read_unknown,
         shown_default="refused",
     )

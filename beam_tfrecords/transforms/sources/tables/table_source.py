@@ -154,7 +154,7 @@ class TableSource(Source):
             yield ref
         if without is not None and not is_found:
             raise RequestError(
-                f"{quote_input(self._readers[0].table.path)}: no row has a mask that is there; the first: {without}; "
+                f"{quote_input(self._readers[0].table.path)}: no mask exists for any row; the first: {without}; "
                 "`mask_column` names the column, and `mask_root` the folder that its paths are relative to",
                 code="missing_masks",
             )
@@ -199,15 +199,15 @@ def _check_labels(
 ) -> None:
     """Raises an error if only some tables have labels, unless the others are the tables of other splits."""
     named = (settings.label_column,) if settings.label_column else settings.label_columns
-    labelled = [(file, table) for file, table in tables if has_labels(table, named)]
-    splits = {file.split for file, _ in labelled}
+    labeled = [(file, table) for file, table in tables if has_labels(table, named)]
+    splits = {file.split for file, _ in labeled}
     without = next(
         (table for file, table in tables if not has_labels(table, named) and file.split in (None, *splits)), None
     )
-    if Content.LABEL in needs.contents and labelled and without is not None:
-        paths = [f"{file.split}={table.path}" if inputs.splits else table.path for file, table in labelled]
+    if Content.LABEL in needs.contents and labeled and without is not None:
+        paths = [f"{file.split}={table.path}" if inputs.splits else table.path for file, table in labeled]
         raise RequestError(
-            f"{quote_input(without.path)} has no labels, as {labelled[0][1].path} has; {available(without)}",
+            f"{quote_input(without.path)} has no labels, as {labeled[0][1].path} has; {available(without)}",
             [Suggestion("the tables with labels", {"input": paths})],
             code="missing_label_column",
         )
