@@ -10,6 +10,7 @@ from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import make_settings, settings_of
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -48,6 +49,11 @@ class OpenedSource:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.source, name)
+
+    @property
+    def description(self) -> Description:
+        """The description, with what the last listing showed."""
+        return self.source.complete(self.skipped)
 
     @property
     def notes(self) -> list[str]:

@@ -36,7 +36,7 @@ def list_classes_of(**settings: Any) -> ListedClasses:
     with storage.using(spec.source.storage_options()), tempfile.TemporaryDirectory() as folder:
         spec, source = open_spec_source(find_functions(spec))
         listed = list_input(spec, source, folder, max_file_size=-1)
-        classes = check_listing(spec, source, listed.listing, listed.tally)
+        classes = check_listing(spec, listed.source, listed.listing, listed.tally)
         found = {
             ref.key: [
                 None if (index := classes.find(label)) is None else classes.names[index]

@@ -71,7 +71,7 @@ def list_samples(argv: list[str], folder: Path) -> Listed:
         spec, source = open_spec_source(spec)
         folder.mkdir(exist_ok=True)
         listed = list_input(spec, source, str(folder), max_file_size=-1)
-        classes = check_listing(spec, source, listed.listing, listed.tally)
+        classes = check_listing(spec, listed.source, listed.listing, listed.tally)
     refs = [*read_refs(listed.listing)]
     assert not any(ref.failure for ref in refs), refs
     return Listed(spec, listed.tally.notes, classes, refs)

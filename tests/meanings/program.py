@@ -115,7 +115,7 @@ def read_input(settings: Mapping[str, Any]) -> Reading:
 def _read(spec: BuildSpec, folder: str) -> Reading:
     spec, source = open_spec_source(spec)
     listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
-    listing, skipped = listed.listing, listed.tally
+    listing, skipped, source = listed.listing, listed.tally, listed.source
     class_names = check_listing(spec, source, listing, skipped)
     heads = resolve_heads(spec, source, listing, listed.tally, {})
     layout = with_class_names(spec.layout or Layout(()), {name: classes.names for name, classes in heads.items()})

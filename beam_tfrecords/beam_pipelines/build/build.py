@@ -179,7 +179,7 @@ def _build(
         trying = trying_suggestions(given)
         with _expanding(spec.output), trying, list_for_build(spec, source, execution, output, previous) as listed:
             if isinstance(listed, ListedInput):
-                build = prepare_build(spec, source, listed, output=output, previous=previous)
+                build = prepare_build(spec, listed, output=output, previous=previous)
         outcome: Published | Unpublished | JobRecord
         if isinstance(listed, IndexPlan):
             from beam_tfrecords.beam_pipelines.build.job_listing import submit_unlisted

@@ -169,7 +169,7 @@ def _make_plan(spec: BuildSpec) -> Plan:
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
         # No image is read, so none needs a copy.
         listed = list_input(spec, source, folder, max_file_size=-1)
-        listing, tally = listed.listing, listed.tally
+        listing, tally, source = listed.listing, listed.tally, listed.source
         spec = resolve_arrays(spec, source, listing, tally)
         kept, kept_heads = previous_classes(spec, open_previous(spec))
         class_names = check_listing(spec, source, listing, tally, kept=kept)

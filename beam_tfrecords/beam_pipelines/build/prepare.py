@@ -38,7 +38,6 @@ _FEW_CHUNKS = 16
 
 def prepare_build(
     spec: BuildSpec,
-    source: Source,
     listed: ListedInput,
     *,
     output: HeldOutput,
@@ -49,8 +48,7 @@ def prepare_build(
 
     Args:
       spec: the request, with its layout.
-      source: the opened source.
-      listed: its samples.
+      listed: the listed input.
       output: the output.
       previous: the previous datasets.
       may_repeat: whether to resolve also a build that would repeat the newest version.
@@ -71,7 +69,7 @@ def prepare_build(
     from beam_tfrecords.transforms.listing.listing import write_chunk_names
     from beam_tfrecords.transforms.publishing.manifest import describe_heads
 
-    listing, tally = listed.listing, listed.tally
+    listing, tally, source = listed.listing, listed.tally, listed.source
     spec = resolve_arrays(spec, source, listing, tally)
     kept, kept_heads = previous_classes(spec, previous)
     class_names = check_listing(spec, source, listing, tally, kept=kept)
@@ -129,7 +127,7 @@ def resolve_listed(spec: BuildSpec, source: Source, folder: str, output: HeldOut
     # A whole may have changed since it was cut.
     partitions = read_containers(folder) if source.is_whole else source.partitions
     listed = collect_listing(spec, source, folder, partitions)
-    build = prepare_build(spec, source, listed, output=output, previous=open_previous(spec), may_repeat=True)
+    build = prepare_build(spec, listed, output=output, previous=open_previous(spec), may_repeat=True)
     assert build is not None
     return build
 

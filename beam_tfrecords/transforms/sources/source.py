@@ -85,6 +85,14 @@ class Source:
         """
         return ()
 
+    def complete(self, tally: Tally) -> Description:
+        """Returns the description with what only the whole listing shows.
+
+        Args:
+          tally: counts of the whole listing.
+        """
+        return self.description
+
     def _describe(self, **seen: Any) -> None:
         """Changes fields of the description."""
         self.description = dataclasses.replace(self.description, **seen)

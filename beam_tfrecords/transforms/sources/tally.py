@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgpack
 
@@ -63,6 +63,9 @@ class Tally:
       damaged: containers that could not be read to their end.
       unmatched: annotations, label files and masks without an image.
       notes: warnings about a valid but unusual input, one line each.
+      classes: class that a file declares, in the order of the files -> its numbers there; None for a class without one.
+      uses: fields of documents that the reader uses, as in `Description.uses`.
+      has_splits: whether documents say the splits of their samples.
       globs: globs of the request that have matched no file so far; not merged.
     """
 
@@ -73,6 +76,9 @@ class Tally:
     damaged: list[Damage] = dataclasses.field(default_factory=list)
     unmatched: list[Unmatched] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
+    classes: dict[str, list[int | None]] = dataclasses.field(default_factory=dict)
+    uses: dict[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    has_splits: bool = False
     globs: set[str] = dataclasses.field(default_factory=set)
 
     def see(self, key: str) -> None:
@@ -96,6 +102,11 @@ class Tally:
         self.see(key)
         self._count(kind, 1, [key])
 
+    def see_class(self, name: str, *numbers: int | None) -> None:
+        """Adds a class that a file declares, and its number in the file."""
+        known = self.classes.setdefault(name, [])
+        known += [number for number in numbers if number not in known]
+
     def add_unmatched(self, note: str, count: int, total: int) -> None:
         """Counts annotations of one kind that match no image, with a note on them."""
         self.unmatched.append(Unmatched(note, count, total))
@@ -109,20 +120,37 @@ class Tally:
         self.damaged += other.damaged
         self.unmatched += other.unmatched
         self.notes += [note for note in other.notes if note not in self.notes]
+        for name, numbers in other.classes.items():
+            self.see_class(name, *numbers)
+        self.uses |= other.uses
+        self.has_splits |= other.has_splits
 
     def pack(self) -> bytes:
         """Packs what `merge` adds to bytes."""
         fields = [(*field, count) for field, count in self.fields.items()]
         of_values = [[dataclasses.astuple(one) for one in found] for found in (self.damaged, self.unmatched)]
         packed: bytes = msgpack.packb(
-            (dict(self.counts), self.examples, fields, *of_values, self.notes), unicode_errors="surrogateescape"
+            (
+                dict(self.counts),
+                self.examples,
+                fields,
+                *of_values,
+                self.notes,
+                self.classes,
+                self.uses,
+                self.has_splits,
+            ),
+            unicode_errors="surrogateescape",
         )
         return packed
 
     @classmethod
     def unpack(cls, packed: bytes) -> Tally:
         """Unpacks the output of `pack`."""
-        counts, examples, fields, damaged, unmatched, notes = msgpack.unpackb(packed, unicode_errors="surrogateescape")
+        counts, examples, fields, damaged, unmatched, *others = msgpack.unpackb(
+            packed, unicode_errors="surrogateescape"
+        )
+        notes, classes, uses, has_splits = others
         return cls(
             Counter(counts),
             examples,
@@ -130,6 +158,9 @@ class Tally:
             damaged=[Damage(*one) for one in damaged],
             unmatched=[Unmatched(*one) for one in unmatched],
             notes=notes,
+            classes=classes,
+            uses=uses,
+            has_splits=has_splits,
         )
 
     def _count(self, kind: str, count: int, keys: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import gc
 import hashlib
@@ -44,6 +45,7 @@ class ListedInput:
       fingerprint: fingerprint of the input, for the manifest.
       listing: its samples, with their final labels and splits.
       tally: counts and notes of the listing.
+      source: the source, with what the listing shows in its description.
       folder: folder below the output with the chunk files; None if they are local.
       read_with: `Listing.read_with` with published paths, for the manifest; None if unknown.
     """
@@ -51,6 +53,7 @@ class ListedInput:
     fingerprint: str
     listing: Listing
     tally: Tally
+    source: Source
     folder: str | None = None
     read_with: Mapping[str, str] | None = None
 
@@ -104,8 +107,16 @@ def list_here(spec: BuildSpec, source: Source, folder: str, *, may_cut: bool = F
         listing, tally = refuse_unreadable(attempt, spec, source)
     finally:
         gc.unfreeze()
+    source = _complete(source, tally)
     listing = finish_listing(listing, spec, source, tally, folder)
-    return ListedInput(listing.fingerprint, listing, tally)
+    return ListedInput(listing.fingerprint, listing, tally, source)
+
+
+def _complete(source: Source, tally: Tally) -> Source:
+    """Returns a source whose description has what only the whole listing shows."""
+    completed = copy.copy(source)
+    completed.description = source.complete(tally)
+    return completed
 
 
 class CutError(Exception):
@@ -176,16 +187,17 @@ def collect_listing(spec: BuildSpec, source: Source, folder: str, partitions: It
         listing, tally = read_index_checkpoints(partitions, folder)
     except UnreadableError as error:
         raise _unreadable_input(OSError(*error.args), spec, source) from error
+    source = _complete(source, tally)
     read_with = _find_read_with(listing, source)
     listing = finish_listing(listing, spec, source, tally, BuildFolder(folder).listing)
     if source.is_whole:
-        return ListedInput(listing.fingerprint, listing, tally, folder)
+        return ListedInput(listing.fingerprint, listing, tally, source, folder)
     paths = published_paths(spec)
     identity = identify_partitions(source.partitions, source.read_with, paths)
     # If the files beside the containers are unknown, only the listing shows whether something has changed.
     fingerprint = identity if read_with is not None else f"{identity}-{listing.fingerprint}"
     published = None if read_with is None else publish_names(read_with, paths)
-    return ListedInput(fingerprint, listing, tally, folder, published)
+    return ListedInput(fingerprint, listing, tally, source, folder, published)
 
 
 def refuse_unreadable(read: Callable[[], Result], spec: BuildSpec, source: Source) -> Result:

@@ -219,10 +219,11 @@ def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
 
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
         listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
-        check_listing(spec, source, listed.listing, listed.tally)
-        resolve_arrays(spec, source, listed.listing, listed.tally)
-        resolve_heads(spec, source, listed.listing, listed.tally, {})
-        return list(read_refs(listed.listing))
+        listing, tally, source = listed.listing, listed.tally, listed.source
+        check_listing(spec, source, listing, tally)
+        resolve_arrays(spec, source, listing, tally)
+        resolve_heads(spec, source, listing, tally, {})
+        return list(read_refs(listing))
 
 
 def _are_valid(refs: Sequence[SampleRef], spec: BuildSpec, *, repeated: int = 0) -> bool:

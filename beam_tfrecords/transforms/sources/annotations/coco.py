@@ -29,6 +29,7 @@ from beam_tfrecords.transforms.sources.annotations.coco_annotations import (
     may_have_boxes,
     read_coco,
 )
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing_names
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_files import find_image, with_mask_file
@@ -139,27 +140,25 @@ class CocoSource(Source):
           RequestError: a file is damaged, or has no boxes or captions.
           BuildError: a file was replaced in the meantime.
         """
-        classes = dict[str, None]()
-        numbers: dict[str, set[int | None]] = {}
-        by_url = False
         of_masks = pair_roots(self._files, self._roots.mask_root, "mask_root")
         for file, roots, masks in zip(
             self._files, pair_roots(self._files, self._roots.image_root), of_masks, strict=True
         ):
             has_captions, has_boxes = self._has_captions, not (self._has_captions or self._are_classes)
             annotations = read_coco(file.entry, self._needs, needs_captions=has_captions, needs_boxes=has_boxes)
-            classes.update(dict.fromkeys(annotations.class_names))
             annotations.count(file.entry.path, tally)
-            by_url = by_url or annotations.named_by_url
-            for name in annotations.class_names:
-                numbers.setdefault(name, set()).add(annotations.class_numbers.get(name))
             chosen = self._choose_roots(annotations, file.entry.path, roots)
             self._mask_roots = self._choose_mask_roots(annotations, file.entry.path, masks, chosen)
             for image in annotations.images:
                 yield self._reference(image, annotations, file, chosen)
-        plain = {name: number for name, (number, *more) in numbers.items() if number is not None and not more}
-        uses = {**_USES, "images[].coco_url": STRUCTURE} if by_url else _USES
-        self._describe(class_names=tuple(classes), class_numbers=plain, uses=uses)
+
+    def complete(self, tally: Tally) -> Description:
+        """See `Source.complete`."""
+        plain: dict[Scalar, int] = {
+            name: number for name, (number, *more) in tally.classes.items() if number is not None and not more
+        }
+        uses = {**_USES, **tally.uses}
+        return dataclasses.replace(self.description, class_names=tuple(tally.classes), class_numbers=plain, uses=uses)
 
     def _choose_roots(self, annotations: CocoAnnotations, path: str, roots: FileRoots) -> Sequence[str]:
         """Returns the folders to search, based on the first images; raises an error if these exist at similar paths."""

@@ -24,6 +24,7 @@ from beam_tfrecords.transforms.refs.sample_refs import Scalar, object_mask
 from beam_tfrecords.transforms.sources.annotations.annotated import as_number, describe_bare, pack_keypoints
 from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
 from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.meaning.ledger import STRUCTURE
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -300,8 +301,12 @@ class CocoAnnotations:
         )
 
     def count(self, path: str, tally: Tally) -> None:
-        """Counts the fields of the file and the annotations of images that it does not list, and adds notes."""
+        """Counts classes, fields, and annotations of images that the file does not list, and adds notes."""
         shown = printable(storage.basename(path))
+        for name in self.class_names:
+            tally.see_class(name, self.class_numbers.get(name))
+        if self.named_by_url:
+            tally.uses["images[].coco_url"] = STRUCTURE
         for field, count in self.fields.items():
             tally.see_field(shown, field, count)
         listed = self._order[np.isin(self._sorted, [image.number for image in self.images])]

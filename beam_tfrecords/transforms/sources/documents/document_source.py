@@ -26,6 +26,7 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
     refuse_folders_as_splits,
     rejected,
 )
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.documents.document_fields import DocumentFields
 from beam_tfrecords.transforms.sources.documents.first_samples import MOST_FIRST, find_problem, refuse_unfit
 from beam_tfrecords.transforms.sources.documents.image_finder import ImageFinder
@@ -238,7 +239,7 @@ class DocumentSource(Source):
         shown = printable(names.pop()) if len(names) == 1 else self.mapping.documents or "documents"
         for field, count in self._fields.counts.items():
             self._tally.see_field(shown, field, count)
-        self._describe(uses=self._fields.uses)
+        self._tally.uses |= self._fields.uses
         self._add_notes()
         if OUTLINES & self._needs.contents and reader.without and Content.POLYGONS in self.description.provides:
             if reader.without == reader.read_count:
@@ -248,6 +249,11 @@ class DocumentSource(Source):
                     code="no_polygons",
                 )
             self._tally.notes.append(describe_bare(reader.without, reader.read_count, self._needs.contents))
+
+    def complete(self, tally: Tally) -> Description:
+        """See `Source.complete`."""
+        column = "split" if tally.has_splits else None
+        return dataclasses.replace(self.description, uses=tally.uses, split_column=column)
 
     def _samples(self) -> Iterator[SampleRef]:
         are_remote = any(storage.has_scheme(one.file.path) for one in self.documents)
@@ -307,8 +313,7 @@ class DocumentSource(Source):
             self._alternatives += len(as_list(mapping.alternatives.find(node))) > 1
         if mapping.split and split is None and needs.splits.are_auto:
             split = _find_text(mapping.split, node) or None
-            if split and self.description.split_column is None:
-                self._describe(split_column="split")
+            self._tally.has_splits |= bool(split)
         split = split or document.named
         names = self._find_names(node, document)
         if names:
