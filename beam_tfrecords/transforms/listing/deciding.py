@@ -72,17 +72,19 @@ def _of_groups(listing: Listing, groups: Groups, plan: ListPlan) -> Listing:
         listing, samples=Counter(), source_bytes=Counter(), ref_bytes=Counter(), split_labels={}, groups=groups
     )
     labels: Counter[Scalar] = Counter()
-    refs = groups.specimens()
-    of_each = zip(groups.values(), refs.each("split"), refs.all_labels(), refs.each("failure"), strict=True)
-    for totals, split, found, failure in of_each:
-        split = split or ""
+    for group, totals in (groups.totals or {}).items():
+        split = group.split or ""
         decided.samples[split] += totals.samples
-        if totals.source_bytes:
-            decided.source_bytes[split] += totals.source_bytes
+        decided.source_bytes[split] += totals.source_bytes
         decided.ref_bytes[split] += totals.ref_bytes
-        if plan.count_labels and failure is None and found:
-            for label in found:
-                labels[label] += totals.samples
+        if group.failed or not plan.count_labels:
+            continue
+        found = totals.labels
+        if not group.has_objects:
+            found = Counter(group.label if isinstance(group.label, tuple) else [group.label])
+            found = Counter({label: count * totals.samples for label, count in found.items()})
+        labels.update(found)
+        if found:
             decided.split_labels.setdefault(split, set()).update(found)
     decided.labels = labels
     return decided
@@ -100,7 +102,7 @@ def count_paths(listing: Listing, plan: ListPlan) -> PathWords:
     """Counts the split words in the paths of a listing again, because a decision has changed its splits."""
     words = PathWords()
     if listing.groups.totals is not None:
-        counts = [totals.samples for totals in listing.groups.values()]
+        counts = [totals.samples for totals in listing.groups.totals.values()]
         words.add(listing.groups.specimens(), by_image=False, counts=counts)
     else:
         for refs in read_batches(listing):

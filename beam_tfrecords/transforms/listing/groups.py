@@ -4,35 +4,63 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgpack
 
 from beam_tfrecords.transforms.listing.decisions import AssignSplits, Decision
+from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.sources.detect.path_splits import paths_of
 from beam_tfrecords.transforms.splits import Splits
 
 # With more groups, the totals after a decision are counted sample by sample.
 _MOST_GROUPS = 100_000
 
-# (key of a specimen, split, label, whether the samples failed); a list of labels is a tuple.
-GroupKey: TypeAlias = "tuple[str, str | None, Any, bool]"
+
+class Group(NamedTuple):
+    """What decisions look at.
+
+    Attributes:
+      at: key of a specimen.
+      split: split of the samples.
+      label: their label; several are a tuple.
+      failed: whether they are rejected.
+      has_objects: whether they have objects, whose labels count instead.
+    """
+
+    at: str
+    split: str | None
+    label: Any
+    failed: bool
+    has_objects: bool
 
 
-class GroupTotals(NamedTuple):
+@dataclasses.dataclass
+class GroupTotals:
     """The totals of a group.
 
     Attributes:
       samples: number of samples.
       source_bytes: bytes of their images.
       ref_bytes: their share of `Listing.ref_bytes`.
+      labels: label -> number of objects.
     """
 
-    samples: int
-    source_bytes: int
-    ref_bytes: int
+    samples: int = 0
+    source_bytes: int = 0
+    ref_bytes: int = 0
+    labels: Counter[Scalar] = dataclasses.field(default_factory=Counter)
+
+    def add(self, other: GroupTotals) -> None:
+        """Adds other totals."""
+        self.samples += other.samples
+        self.source_bytes += other.source_bytes
+        self.ref_bytes += other.ref_bytes
+        self.labels.update(other.labels)
 
 
 @dataclasses.dataclass
@@ -43,12 +71,12 @@ class Groups:
     it follow from one specimen of each group.
 
     Attributes:
-      totals: key of a group -> its totals; None if there are too many groups, or samples have objects.
+      totals: the totals of each group; None if there are too many.
       counted_by: decision that looks at each sample, and has assigned the splits of the groups, but not those in the
         chunk files.
     """
 
-    totals: dict[GroupKey, GroupTotals] | None = dataclasses.field(default_factory=dict)
+    totals: dict[Group, GroupTotals] | None = dataclasses.field(default_factory=dict)
     counted_by: AssignSplits | None = None
 
     def add(self, refs: RefColumns, ref_bytes: Sequence[int], *, by_image: bool, count_labels: bool) -> None:
@@ -62,9 +90,6 @@ class Groups:
         """
         if self.totals is None:
             return
-        if any(refs.each("objects")):
-            self.totals = None
-            return
         if self.counted_by is not None:
             words = refs.each("split")
             refs = self.counted_by.apply(refs)
@@ -74,20 +99,19 @@ class Groups:
                 for size, split, word, failure in pairs
             ]
         labels: Sequence[Any] = refs.labels if count_labels else [None] * len(refs)
-        of_each = zip(
-            paths_of(refs, by_image=by_image), refs.each("split"), labels, refs.each("failure"),
-            refs.each("size"), ref_bytes, strict=True,
-        )  # fmt: skip
-        found: dict[GroupKey, list[int]] = {}
-        for path, split, label, failure, size, packed in of_each:
+        paths = paths_of(refs, by_image=by_image)
+        of_each = map(refs.each, ("split", "failure", "objects", "size"))
+        for path, label, packed, split, failure, objects, size in zip(paths, labels, ref_bytes, *of_each, strict=True):
             # The key of a failed sample may be the name of a container.
             at = path if failure is not None else path[: path.rfind("/") + 1]
-            group = at, split, tuple(label) if isinstance(label, list) else label, failure is not None
-            counts = found.setdefault(group, [0, 0, 0])
-            counts[0] += 1
-            counts[1] += size
-            counts[2] += packed
-        self._add({group: GroupTotals(*counts) for group, counts in found.items()})
+            group = Group(at, split, _hashable(label), failure is not None, objects is not None)
+            found = self.totals.setdefault(group, GroupTotals())
+            found.samples += 1
+            found.source_bytes += size
+            found.ref_bytes += packed
+            if objects is not None and failure is None and count_labels:
+                found.labels.update(Objects.unpack_labels(objects))
+        self._bound()
 
     def merge(self, other: Groups) -> None:
         """Adds the samples of other groups."""
@@ -95,32 +119,28 @@ class Groups:
             self.counted_by = other.counted_by
         if other.totals is None or (other.totals and other.counted_by != self.counted_by):
             self.totals = None
-        else:
-            self._add(other.totals)
+        elif self.totals is not None:
+            for group, added in other.totals.items():
+                self.totals.setdefault(group, GroupTotals()).add(added)
+            self._bound()
 
-    def _add(self, others: dict[GroupKey, GroupTotals]) -> None:
-        totals = self.totals
-        if totals is None:
-            return
-        for group, added in others.items():
-            before = totals.get(group)
-            totals[group] = added if before is None else GroupTotals(*map(sum, zip(before, added, strict=True)))
-        if len(totals) > _MOST_GROUPS:
+    def _bound(self) -> None:
+        if self.totals is not None and len(self.totals) > _MOST_GROUPS:
             self.totals = None
 
     def specimens(self) -> RefColumns:
-        """Returns a reference for each group, in order."""
+        """Returns a reference for each group, in order, without objects."""
         groups = list(self.totals or ())
         return RefColumns.of_rows(
-            [at for at, *_ in groups],
-            [list(label) if isinstance(label, tuple) else label for _, _, label, _ in groups],
+            [group.at for group in groups],
+            [list(group.label) if isinstance(group.label, tuple) else group.label for group in groups],
             {},
-            split=[split for _, split, _, _ in groups],
-            failure=[["", ""] if failed else None for *_, failed in groups],
+            split=[group.split for group in groups],
+            failure=[["", ""] if group.failed else None for group in groups],
         )
 
     def apply(self, step: Decision) -> Groups | None:
-        """Returns the groups after a decision; None if it does not decide all samples of a group alike."""
+        """Returns the groups after a decision; None if they do not say what it decides."""
         if self.totals is None:
             return None
         if step == self.counted_by:
@@ -130,25 +150,28 @@ class Groups:
         before = self.specimens()
         after = step.apply(before)
         grown = [len(new) - len(old) for new, old in zip(after.identities(), before.identities(), strict=True)]
-        decided = Groups(counted_by=self.counted_by)
-        failed = [failure is not None for failure in after.each("failure")]
-        rows = zip(self.values(), after.keys, after.each("split"), after.labels, failed, grown, strict=True)
-        for totals, at, split, label, is_failed, more in rows:
-            packed = 0 if is_failed else totals.ref_bytes + more * totals.samples
-            group = at, split, tuple(label) if isinstance(label, list) else label, is_failed
-            decided._add({group: totals._replace(ref_bytes=packed)})
-        return decided
-
-    def values(self) -> Sequence[GroupTotals]:
-        """Returns the totals of each group."""
-        return list((self.totals or {}).values())
+        decided: dict[Group, GroupTotals] = {}
+        rows = zip(self.totals.items(), after.each("split"), after.labels, after.each("failure"), grown, strict=True)
+        for (group, totals), split, label, failure, more in rows:
+            failed = failure is not None
+            if failed and not group.failed and group.has_objects:
+                return None  # The totals of objects do not count failed samples.
+            packed = 0 if failed else totals.ref_bytes + more * totals.samples
+            changed = Group(group.at, split, _hashable(label), failed, group.has_objects)
+            decided.setdefault(changed, GroupTotals()).add(dataclasses.replace(totals, ref_bytes=packed))
+        return Groups(decided, self.counted_by)
 
     def pack(self) -> Any:
         """Converts the groups to plain values."""
         rule = self.counted_by
         packed_rule = None if rule is None else (list((rule.splits.fractions or {}).items()), rule.seed)
-        totals = None if self.totals is None else [(*group, *found) for group, found in self.totals.items()]
-        return totals, packed_rule
+        if self.totals is None:
+            return None, packed_rule
+        rows = [
+            (*group, found.samples, found.source_bytes, found.ref_bytes, list(found.labels.items()))
+            for group, found in self.totals.items()
+        ]
+        return rows, packed_rule
 
     @classmethod
     def unpack(cls, packed: Any) -> Groups:
@@ -157,11 +180,15 @@ class Groups:
         rule = None if packed_rule is None else AssignSplits(Splits(dict(packed_rule[0])), packed_rule[1])
         if rows is None:
             return cls(None, rule)
-        totals = {
-            (at, split, tuple(label) if isinstance(label, list) else label, failed): GroupTotals(*counts)
-            for at, split, label, failed, *counts in rows
-        }
+        totals = {}
+        for at, split, label, failed, has_objects, samples, source_bytes, ref_bytes, labels in rows:
+            group = Group(at, split, _hashable(label), failed, has_objects)
+            totals[group] = GroupTotals(samples, source_bytes, ref_bytes, Counter(dict(labels)))
         return cls(totals, rule)
+
+
+def _hashable(label: Any) -> Any:
+    return tuple(label) if isinstance(label, list) else label
 
 
 @functools.lru_cache(maxsize=256)
