@@ -369,9 +369,7 @@ def test_counts_do_not_depend_on_the_order(found, chance):
     def count(names):
         words = PathWords()
         for start in range(0, len(names), 3):
-            part = PathWords()
-            part.add(_refs(names[start : start + 3]), by_image=False)
-            words.merge(PathWords.unpack(part.pack()))
+            words.add(_refs(names[start : start + 3]), by_image=False)
         return words
 
     mixed = list(found)

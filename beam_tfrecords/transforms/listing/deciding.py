@@ -51,7 +51,7 @@ def decide(
 
 def _write(listing: Listing, batches: Iterator[RefColumns], folder: str, plan: ListPlan, *, stem: str) -> Listing:
     """Writes the references as all decisions change them to new chunk files."""
-    plan = dataclasses.replace(plan, splits=None, selection=EVERYTHING, summarizes_folders=False, finds_splits=False)
+    plan = dataclasses.replace(plan, splits=None, selection=EVERYTHING, summarizes_folders=False)
     return _keep(listing, write_listing(batches, folder, plan=plan, stem=stem))
 
 
@@ -92,14 +92,13 @@ def _of_groups(listing: Listing, groups: Groups, plan: ListPlan) -> Listing:
 
 def _keep(listing: Listing, decided: Listing) -> Listing:
     """Keeps what no decision changes."""
-    decided.paths, decided.read_with, decided.unmatched = listing.paths, listing.read_with, listing.unmatched
-    decided.folders = listing.folders
+    decided.read_with, decided.unmatched, decided.folders = listing.read_with, listing.unmatched, listing.folders
     decided.objects.left_out = listing.objects.left_out
     return decided
 
 
 def count_paths(listing: Listing, plan: ListPlan) -> PathWords:
-    """Counts the split words in the paths of a listing again, because a decision has changed its splits."""
+    """Counts the split words in the paths of a listing, whose samples have the splits that the source states."""
     words = PathWords()
     if listing.groups.totals is not None:
         counts = [totals.samples for totals in listing.groups.totals.values()]

@@ -30,7 +30,6 @@ from beam_tfrecords.transforms.refs.ref_columns import (
     unpack_refs,
 )
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
-from beam_tfrecords.transforms.sources.detect.path_splits import PathWords
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -64,7 +63,6 @@ class Listing:
       read_with: file beside the containers that was opened or looked up during listing -> its fingerprint;
         None if there are too many files to track, or if containers name files outside themselves.
       objects: totals of the annotated objects.
-      paths: split words in the paths of the samples, if `ListPlan.finds_splits`.
       column_labels: column with classes -> label -> number of samples; see `ListPlan.class_columns`.
       groups: the samples by what decisions look at.
       decisions: what the listing decides about the references in the chunk files; the totals include it.
@@ -83,7 +81,6 @@ class Listing:
     objects: ObjectTotals = dataclasses.field(default_factory=ObjectTotals)
     ref_bytes: Counter[str] = dataclasses.field(default_factory=Counter)
     overflow_files: list[str] = dataclasses.field(default_factory=list)
-    paths: PathWords = dataclasses.field(default_factory=PathWords)
     column_labels: dict[str, Counter[Scalar]] = dataclasses.field(default_factory=dict)
     groups: Groups = dataclasses.field(default_factory=Groups)
     decisions: Decisions = UNDECIDED
@@ -168,7 +165,6 @@ class Listing:
         self.unknown += other.unknown
         self.folders.merge(other.folders)
         self.objects.merge(other.objects)
-        self.paths.merge(other.paths)
         self.groups.merge(other.groups)
         for name, counts in other.column_labels.items():
             self.column_labels.setdefault(name, Counter()).update(counts)
@@ -184,7 +180,7 @@ class Listing:
         files = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()), self.read_with)
         objects = dataclasses.astuple(self.objects)
         of_columns = [(name, list(labels.items())) for name, labels in self.column_labels.items()]
-        late = dict(self.ref_bytes), self.overflow_files, self.paths.pack(), of_columns, self.groups.pack()
+        late = dict(self.ref_bytes), self.overflow_files, of_columns, self.groups.pack()
         packed: bytes = msgpack.packb((*totals, self.fingerprint, split_labels, *files, objects, *late))
         return packed
 
@@ -193,7 +189,7 @@ class Listing:
         """Unpacks the output of `pack`."""
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
         split_labels, chunks, unknown, folders, unmatched, read_with, objects, *late = rest
-        ref_bytes, overflow_files, paths, of_columns, groups = late
+        ref_bytes, overflow_files, of_columns, groups = late
         return cls(
             Counter(samples),
             Counter(sizes),
@@ -208,7 +204,6 @@ class Listing:
             ObjectTotals(*objects),
             Counter(ref_bytes),
             overflow_files,
-            PathWords.unpack(paths),
             {name: Counter(dict(found)) for name, found in of_columns},
             Groups.unpack(groups),
         )
@@ -224,7 +219,6 @@ class ListPlan:
       count_labels: whether to count labels. False saves memory when none are needed, as every row may have another.
       selection: which samples to list.
       summarizes_folders: whether to collect a summary of the samples' folders.
-      finds_splits: whether to collect the split words in the samples' paths.
       paths_are_images: as `by_image` of `PathWords.add`.
       class_columns: columns whose values are classes, which are read and counted as labels are.
       missing: words for an empty cell of these columns.
@@ -235,7 +229,6 @@ class ListPlan:
     count_labels: bool = True
     selection: Selection = EVERYTHING
     summarizes_folders: bool = False
-    finds_splits: bool = False
     paths_are_images: bool = False
     class_columns: Sequence[str] = ()
     missing: frozenset[str] = frozenset()
@@ -299,8 +292,6 @@ def write_listing(
     for refs in by_column(samples):
         refs = _read_classes(refs, plan)
         listing.count_classes(refs, plan=plan)
-        if plan.finds_splits:
-            listing.paths.add(refs, by_image=plan.paths_are_images)
         sizes = listing.add(refs, plan=plan)
         ends = list(itertools.accumulate(sizes, initial=0))
         if plan.summarizes_folders:

@@ -23,7 +23,13 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
-from beam_tfrecords.transforms.sources.detect.path_splits import MOST_DEPTH, PathSplits, WordsOf, judge_splits
+from beam_tfrecords.transforms.sources.detect.path_splits import (
+    MOST_DEPTH,
+    PathSplits,
+    PathWords,
+    WordsOf,
+    judge_splits,
+)
 from beam_tfrecords.transforms.sources.inputs import key_prefixes, name_inputs, name_of_input, names_several
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
@@ -46,7 +52,6 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
         count_labels=count_labels,
         selection=dataclasses.replace(spec.source.selection, classes=()),
         summarizes_folders=source.description.is_inferred_later,
-        finds_splits=_may_find_splits(spec, source),
         class_columns=sorted({one.column for one in spec.layout.heads.values() if one.column}) if spec.layout else (),
         missing=frozenset(spec.source.table.missing_values),
         # The rows of a table have ids as keys then, and images in files.
@@ -91,18 +96,15 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
     meaning = _infer(listing, source, tally) if source.description.is_inferred_later and listing.total else None
     if meaning is not None:
         listing = adding(listing, "folders", meaning)
-        if plan.finds_splits:
-            listing.paths = count_paths(listing, plan)
     if source.join_listed is not None and listing.total:
         listing = _join_tables(listing, spec, source, tally, folder)
     selects_early = bool(spec.source.selection.classes) and not _selects_later(spec, source)
     if selects_early and listing.total:
         listing = _select_classes(listing, spec, None, tally, adding)
-        if plan.finds_splits:
-            listing.paths = count_paths(listing, plan)
+    words = count_paths(listing, plan) if _may_find_splits(spec, source) and listing.total else None
     if not (spec.stratify and spec.splits.fractions):
         listing = adding(listing, "splits", plan.splits or AssignSplits(Splits(), 0))
-    if plan.finds_splits and listing.total and (found := _find_splits(listing, spec, source)) is not None:
+    if words is not None and (found := _find_splits(words, spec, source)) is not None:
         tally.notes.append(found.note)
         listing = adding(listing, "path_splits", found)
     if listing.total:
@@ -274,7 +276,7 @@ def _find_unlabelled(listing: Listing, spec: BuildSpec, tally: Tally) -> MarkUnl
     return MarkUnlabelled(bare, has_one)
 
 
-def _find_splits(listing: Listing, spec: BuildSpec, source: Source) -> PathSplits | None:
+def _find_splits(words: PathWords, spec: BuildSpec, source: Source) -> PathSplits | None:
     """Finds the splits that the paths or the input's name say; returns None if they say none.
 
     Raises:
@@ -293,4 +295,4 @@ def _find_splits(listing: Listing, spec: BuildSpec, source: Source) -> PathSplit
         include=selection.include,
         exclude=selection.exclude,
     )
-    return judge_splits(listing.paths, inputs)
+    return judge_splits(words, inputs)

@@ -1,7 +1,7 @@
 """Splits in words: one rule for the folders in the keys of all sources, and for the names of their inputs.
 
-While samples are listed, `PathWords` counts the split words at each depth of their paths. Then `judge_splits` decides
-what they mean, if the request does not say the splits and the source states none.
+`PathWords` counts the split words at each depth of the paths of listed samples. Then `judge_splits` decides what they
+mean, if the request does not say the splits and the source states none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import RequestError, Suggestion
@@ -51,15 +50,8 @@ class Depth:
     def add(self, name: str, stated: str | None, count: int) -> None:
         split, is_plain = split_of_component(name)
         self.counts[split, is_plain, stated] += count
-        self._add_names(split is not None, [name])
-
-    def merge(self, other: Depth) -> None:
-        self.counts.update(other.counts)
-        for kind, names in other.names.items():
-            self._add_names(kind, names)
-
-    def _add_names(self, kind: bool, names: Iterable[str]) -> None:
-        self.names[kind] = sorted({*self.names[kind], *names})[: _MOST_NAMES + 1]
+        names = self.names[split is not None]
+        self.names[split is not None] = sorted({*names, name})[: _MOST_NAMES + 1]
 
     @property
     def splits(self) -> Counter[str]:
@@ -143,31 +135,10 @@ class PathWords:
             for depth, name in enumerate(folder.split("/")[:MOST_DEPTH] if folder else ()):
                 self._at(depth).add(name, stated, count)
 
-    def merge(self, other: PathWords) -> None:
-        """Adds the paths of another listing."""
-        self.samples.update(other.samples)
-        for depth, found in enumerate(other.depths):
-            self._at(depth).merge(found)
-
     def _at(self, depth: int) -> Depth:
         while len(self.depths) <= depth:
             self.depths.append(Depth())
         return self.depths[depth]
-
-    def pack(self) -> Any:
-        """Converts the counts to plain values."""
-        depths = [(list(one.counts.items()), one.names[True], one.names[False]) for one in self.depths]
-        return list(self.samples.items()), depths
-
-    @classmethod
-    def unpack(cls, packed: Any) -> PathWords:
-        """Makes counts from the values of `pack`."""
-        samples, depths = packed
-        found = [
-            Depth(Counter({tuple(key): count for key, count in counts}), {True: words, False: others})
-            for counts, words, others in depths
-        ]
-        return cls(Counter(dict(samples)), found)
 
 
 @dataclasses.dataclass(frozen=True)
