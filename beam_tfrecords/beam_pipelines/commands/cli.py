@@ -20,10 +20,8 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import (
     DONE,
     FAILED,
     INTERRUPTED,
-    LOCKED,
-    TERMINATED,
-    UNPUBLISHED,
     WRONG_REQUEST,
+    exit_code_of,
 )
 from beam_tfrecords.beam_pipelines.terminal import ignore_write_errors, log_to_terminal, open_closed_streams, show
 from beam_tfrecords.errors import BuildError, LimitError, OutputLockedError, RequestError
@@ -93,30 +91,35 @@ def run_command(name: str, argv: Sequence[str]) -> int:
     try:
         with beam_logs_from(level), catch_termination(), keep_interrupts(), storage.using(options):
             return _find_command(name)(argv)
-    except RequestError as error:
+    except (Exception, KeyboardInterrupt) as error:
+        if (lines := _explain(error, name, argv)) is None:
+            raise
+        return _fail(*lines, code=exit_code_of(error))
+
+
+def _explain(error: Exception | KeyboardInterrupt, name: str, argv: Sequence[str]) -> Sequence[str] | None:
+    """Returns the lines that say why a command ends; None for an unexpected error."""
+    from beam_tfrecords import storage
+
+    if isinstance(error, RequestError):
         from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 
-        return _fail(*explain(error, name, argv), code=WRONG_REQUEST)
-    except LimitError as error:
-        return _fail(f"nothing was published: {error}", code=UNPUBLISHED)
-    except storage.MissingBucketError as error:
-        return _fail(str(error), code=WRONG_REQUEST)
-    except OutputLockedError as error:
-        return _fail(f"nothing was started: {error}", code=LOCKED)
-    except (BuildError, storage.StorageError) as error:
-        return _fail(f"the run failed: {error}", code=FAILED)
-    except KeyboardInterrupt as error:
-        resumes = "; the same command resumes from its finished blocks" if name == "convert" else ""
-        if isinstance(error, Terminated):
-            return _fail(f"terminated{resumes}", code=TERMINATED)
-        return _fail(f"interrupted{resumes}", code=INTERRUPTED)
-    except Exception as error:
-        from beam_tfrecords.beam_pipelines.limits import describe_shortage
+        return [*explain(error, name, argv)]
+    if isinstance(error, LimitError):
+        return [f"nothing was published: {error}"]
+    if isinstance(error, storage.MissingBucketError):
+        return [str(error)]
+    if isinstance(error, OutputLockedError):
+        return [f"nothing was started: {error}"]
+    if isinstance(error, BuildError | storage.StorageError):
+        return [f"the run failed: {error}"]
+    if isinstance(error, KeyboardInterrupt):
+        how = "terminated" if isinstance(error, Terminated) else "interrupted"
+        return [how + ("; the same command resumes from its finished blocks" if name == "convert" else "")]
+    from beam_tfrecords.beam_pipelines.limits import describe_shortage
 
-        shortage = describe_shortage(error)
-        if shortage is None:
-            raise
-        return _fail(f"the run failed: {shortage}", code=FAILED)
+    shortage = describe_shortage(error)
+    return None if shortage is None else [f"the run failed: {shortage}"]
 
 
 def run(*command: str) -> None:

@@ -20,7 +20,7 @@ from beam_tfrecords.beam_pipelines.build.output.state import (
     now_at,
 )
 from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
-from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, WRONG_REQUEST
+from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, exit_code_of
 from beam_tfrecords.beam_pipelines.messages.outcome_lines import explain_unpublished
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.messages.progress import Progress, describe_stage
@@ -34,7 +34,6 @@ from beam_tfrecords.beam_pipelines.messages.summary import (
 )
 from beam_tfrecords.beam_pipelines.runners.jobs import AWAY
 from beam_tfrecords.beam_pipelines.settings.command_line import SUMMARY_FILES, Parser
-from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.terminal import counted, format_seconds, show
 from beam_tfrecords.dataset.dataset import open_published
 from beam_tfrecords.dataset.files import LATEST, SUCCESS
@@ -230,9 +229,7 @@ def _follow(output: str, summary: RunSummary) -> dict[str, Any]:
     try:
         outcome = _find_end(output, followed, found)
     except (BuildError, RequestError) as error:
-        is_refused = isinstance(error, RequestError)
-        code, how = (WRONG_REQUEST, "refused") if is_refused else (FAILED, "failed")
-        summary.add_failure(code, how, show_flags(str(error)))
+        summary.add_failure(exit_code_of(error), str(error))
         return found
     if isinstance(outcome, Published):
         summary.add_published(outcome)
@@ -241,7 +238,7 @@ def _follow(output: str, summary: RunSummary) -> dict[str, Any]:
     elif outcome is not None:
         summary.add_unpublished(outcome, next(explain_unpublished(outcome)))
     if found["latest_damage"] and not summary.exit_code:
-        summary.add_failure(FAILED, "failed", found["latest_damage"])
+        summary.add_failure(FAILED, found["latest_damage"])
     return found
 
 

@@ -11,20 +11,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.interrupts import Terminated
 from beam_tfrecords.beam_pipelines.messages.exit_codes import (
     DONE,
-    FAILED,
     INTERRUPTED,
     LOCKED,
+    OUTCOMES,
     TERMINATED,
     UNPUBLISHED,
     WRONG_REQUEST,
+    exit_code_of,
 )
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.messages.summary import find_missing
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.errors import BuildError, LimitError, OutputLockedError, RequestError, describe_exception
+from beam_tfrecords.errors import BuildError, RequestError, describe_exception
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.storage.request_metrics import KINDS
 from beam_tfrecords.transforms.stats import find_metric
@@ -121,11 +121,11 @@ class RunSummary:
         self.more |= {"guards": outcome.violated, "folder": outcome.folder}
         self.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
 
-    def add_failure(self, exit_code: int, status: str, message: str) -> None:
+    def add_failure(self, exit_code: int, message: str) -> None:
         """Fills in a run that failed, was refused or was interrupted."""
         from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 
-        self.exit_code, self.status, self.message = exit_code, status, show_flags(message)
+        self.exit_code, self.status, self.message = exit_code, OUTCOMES[exit_code], show_flags(message)
 
     def add_request_metrics(self, request_metrics: Mapping[str, int] | None = None) -> Mapping[str, int]:
         """Adds the requests of workers and of this process to object stores; returns the totals."""
@@ -139,26 +139,11 @@ class RunSummary:
         begin = time.time()
         try:
             yield
-        except (RequestError, storage.MissingBucketError) as error:
-            self.add_failure(WRONG_REQUEST, "refused", str(error))
-            raise
-        except LimitError as error:
-            self.add_failure(UNPUBLISHED, "unpublished", str(error))
-            raise
-        except OutputLockedError as error:
-            self.add_failure(LOCKED, "locked", str(error))
-            raise
-        except BuildError as error:
-            self.add_failure(FAILED, "failed", str(error))
-            raise
-        except Terminated:
-            self.add_failure(TERMINATED, "interrupted", "terminated")
-            raise
-        except KeyboardInterrupt:
-            self.add_failure(INTERRUPTED, "interrupted", "interrupted")
-            raise
-        except Exception as error:
-            self.add_failure(FAILED, "failed", describe_exception(error))
+        except (Exception, KeyboardInterrupt) as error:
+            code = exit_code_of(error)
+            ended = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
+            is_shown = code in (WRONG_REQUEST, UNPUBLISHED, LOCKED) or isinstance(error, BuildError)
+            self.add_failure(code, ended.get(code) or (str(error) if is_shown else describe_exception(error)))
             raise
         finally:
             begin, end = self.began or begin, time.time()
