@@ -57,6 +57,7 @@ _NAME_PATTERNS = (
 )
 # Words that cameras and programs put before numbers.
 _NO_CLASSES = frozenset({"dsc", "dscn", "dscf", "pxl", "mvi", "mvimg", "gopr", "scan", "frame", "screenshot", "output"})
+_UNLABELLED = re.compile(r"(?:un|not?[ _-]?)(?:label+ed|labels?|annotated|sup|supervised)", re.IGNORECASE)
 _HOW_TO_LABEL = (
     "; `label_pattern=(?P<label>cat|dog)` finds classes in names, a table (csv, jsonl, parquet) can list them, or sort "
     "the images into a folder per class"
@@ -311,9 +312,22 @@ def _find_classes(level: Level) -> Interpretation:
         level = dataclasses.replace(
             level, bases={base: bases[base] for base in bases if base not in lists}, lists=lists
         )
+    _refuse_unlabelled(level)
     found = next(found for layout in LAYOUTS if (found := layout.match(level)) is not None)
     listed = {base: split for base, split in bases.items() if base in lists}
     return dataclasses.replace(found, bases={**found.bases, **listed}, lists=lists) if lists else found
+
+
+def _refuse_unlabelled(level: Level) -> None:
+    """Raises an error for a folder among classes whose name says that its images have no label."""
+    names = [name for name in level.names if _UNLABELLED.fullmatch(name) and normalize(name) not in level.request.named]
+    if names and len(names) < len(level.names):
+        raise UnclearError(
+            f"the name of the folder {show_names(names)} beside the classes says that its images have no label",
+            _without(level.tree, level.request, [path for name in names for path in level.paths(name)]),
+            _all_are_classes(level.names),
+            code="unclear_folders",
+        )
 
 
 def _find_labels(level: Level) -> dict[str, ListedLabels]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar, is_mask, is_object_mask
+from beam_tfrecords.transforms.refs.sample_refs import Range, SampleRef, Scalar, is_mask, is_object_mask
 from beam_tfrecords.transforms.sources.meaning.facts import Facts
 from beam_tfrecords.transforms.sources.names import printable
 
@@ -35,6 +35,7 @@ class Trial:
       labels: label or class of an object -> its number.
       objects: number of objects.
       images: files of their images.
+      num_images: number of images; a file may hold several.
       masks: files of their masks.
       is_whole: whether these are all samples.
 
@@ -48,6 +49,7 @@ class Trial:
     labels: Mapping[Scalar, int]
     objects: int
     images: frozenset[str]
+    num_images: int
     masks: frozenset[str]
     is_whole: bool
 
@@ -62,6 +64,7 @@ class Trial:
         labels: dict[Scalar, int] = {}
         images: set[str] = set()
         masks: set[str] = set()
+        parts: set[tuple[str, int]] = set()
         labelled = objects = 0
         has_objects, has_label = Content.OBJECTS in contents, Content.LABEL in contents
         for ref in refs:
@@ -72,9 +75,13 @@ class Trial:
             labelled += bool(named)
             objects += len(found) if has_objects else 0
             for name, locator in ref.images.items():
-                (masks if is_mask(name) or is_object_mask(name) else images).add(locator.uri)
+                if is_mask(name) or is_object_mask(name):
+                    masks.add(locator.uri)
+                else:
+                    images.add(locator.uri)
+                    parts.add((locator.uri, locator.offset if isinstance(locator, Range) else 0))
         splits = frozenset(ref.split for ref in refs if ref.split)
-        used = frozenset(images), frozenset(masks)
+        used = frozenset(images), len(parts), frozenset(masks)
         return cls(contents, len(refs), labelled, splits, labels, objects, *used, is_whole)
 
 
@@ -95,7 +102,7 @@ class Coverage:
     left: Sequence[str]
 
     def is_part_of(self, other: Coverage) -> bool:
-        """Whether another reading has everything that this one has, and more images."""
+        """Whether another reading has everything that this one has and the same classes, and more images."""
         mine, others = self.trial, other.trial
         return (
             mine.is_whole
@@ -103,7 +110,7 @@ class Coverage:
             and mine.splits <= others.splits
             and len(mine.masks) <= len(others.masks)
             and mine.contents - {Content.LABEL} <= others.contents
-            and bool(mine.labels) == bool(others.labels)
+            and mine.labels.keys() == others.labels.keys()
             and mine.labelled * others.samples <= others.labelled * mine.samples
         )
 
@@ -137,8 +144,8 @@ def describe_coverage(coverage: Coverage) -> str:
     trial = coverage.trial
     if not trial.is_whole:
         return f"more than {trial.samples - 1:,} samples" if trial.samples else ""
-    of = f" of {coverage.total:,}" if coverage.total > len(trial.images) else ""
-    words = [f"{len(trial.images):,}{of} {_plural('image', coverage.total or len(trial.images))}"]
+    of = f" of {coverage.total:,}" if coverage.total > trial.num_images else ""
+    words = [f"{trial.num_images:,}{of} {_plural('image', coverage.total or trial.num_images)}"]
     if not trial.images:
         words = [f"{trial.samples:,} {_plural('sample', trial.samples)}"]
     if len(trial.splits) > 1:
