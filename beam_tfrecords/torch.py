@@ -20,7 +20,7 @@ except ImportError as error:
 from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from beam_tfrecords.features.fields import MASK_FIELD
+from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import no_pair
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.collating import Example, Pair, make_batch
@@ -272,7 +272,7 @@ class _MakeItem:
         pair = records.layout.supervised
         if pair is None:
             raise ValueError(no_pair(records.layout))
-        masks = [feature.name for feature in records.layout.features if feature.field == MASK_FIELD]
+        masks = [feature.name for feature in records.layout.features if feature.kind.stored is Stored.MASK]
         return cls(pair, pair[1] in masks, transform)
 
     def prepare(self, records: Records) -> Records:

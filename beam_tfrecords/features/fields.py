@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence
+from itertools import starmap
 from typing import Any, Protocol
 
 from beam_tfrecords.features.contents import Content
@@ -22,10 +23,17 @@ MASK_FIELD = "mask.encoded"
 # ymin, xmin, ymax and xmax of the first object, then of the second, and so on; and a field for each side.
 BOXES = "objects.bbox"
 BOX_SIDES = ("objects.xmin", "objects.ymin", "objects.xmax", "objects.ymax")
-AREA = "objects.area"
 OBJECT_MASKS = "objects.mask"
 # Several values per object, and how many points each object has.
 POLYGON, POLYGON_POINTS = "objects.polygon", "objects.polygon_points"
+# Attribute of an object -> its type.
+ATTRIBUTES: Mapping[str, str] = {
+    "area": "float",
+    "is_crowd": "int64",
+    "difficult": "int64",
+    "truncated": "int64",
+    "pose": "bytes",
+}
 KEYPOINTS = ("objects.keypoint_x", "objects.keypoint_y", "objects.keypoint_visibility")
 
 
@@ -227,11 +235,7 @@ FIELDS: Mapping[str, Field] = {
             class_value=_NAME,
             is_shown=True,
         ),
-        _attribute("is_crowd", "int64"),
-        _attribute("area", "float"),
-        _attribute("difficult", "int64"),
-        _attribute("truncated", "int64"),
-        _attribute("pose", "bytes"),
+        *starmap(_attribute, ATTRIBUTES.items()),
         _of_objects(
             OBJECT_MASKS,
             "bytes",

@@ -229,6 +229,11 @@ class Layout:
         return frozenset(feature.field for feature in self.features)
 
     @functools.cached_property
+    def stored(self) -> frozenset[Stored]:
+        """What the features store."""
+        return frozenset(feature.kind.stored for feature in self.features)
+
+    @functools.cached_property
     def columns(self) -> frozenset[str]:
         """The table columns that the layout uses."""
         return frozenset(name for feature in self.features for name in feature.read_columns)

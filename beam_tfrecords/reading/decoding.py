@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,25 +13,14 @@ import numpy as np
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.features import example_pb2
-from beam_tfrecords.features.fields import (
-    BOX_SIDES,
-    BOXES,
-    IMAGE_FIELDS,
-    MASK_FIELD,
-    OBJECT_MASKS,
-    POLYGON,
-    SHAPE_FIELD,
-    ClassValue,
-)
+from beam_tfrecords.features.decoding import PixelFeatures
+from beam_tfrecords.features.fields import HEIGHT, SHAPE_FIELD, WIDTH, ClassValue, Stored
 from beam_tfrecords.features.layouts import Feature
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.reading.resizing import Resize, decoded_size, move_objects, resize_mask, resize_pixels
 
 _DTYPES = {"int64": np.int64, "float": np.float32}
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-_MASKS = (MASK_FIELD, OBJECT_MASKS)
-# Field -> length of its rows: sides of a box, and coordinates of a point.
-_ROWS = {BOXES: 4, POLYGON: 2}
 _COLORS = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 
 
@@ -112,25 +102,32 @@ class ReadExample:
         """
         example = self._parse(data)
         if self.pixels:
-            self._decode_images(example, row)
+            self._pixels.decode(example, row)
         if self.classes is not None:
             for feature in self.features:
                 if feature.class_value is not None:
                     example[feature.name] = _renumber(example[feature.name], feature.class_value, self.classes)
         if self.has_text:
-            for feature in self.features:
-                if feature.type == "bytes" and not (feature.holds_image or feature.field in _MASKS):
-                    value = example[feature.name]
-                    text = _column_text if feature.column else _text
-                    example[feature.name] = list(map(text, value)) if feature.several else text(value)
+            for name, several, text in self._texts:
+                example[name] = list(map(text, example[name])) if several else text(example[name])
         return example
+
+    @functools.cached_property
+    def _pixels(self) -> PixelFeatures:
+        names = {feature.field: feature.name for feature in self.features}
+        return PixelFeatures(self.features, NumpyDecoder(self.images, self.resize, names))
+
+    @functools.cached_property
+    def _texts(self) -> list[tuple[str, bool, Callable[[bytes], str | bytes]]]:
+        """Name of each feature with text, whether it has several values, and what makes text of one."""
+        texts = (one for one in self.features if one.type == "bytes" and one.kind.stored is Stored.VALUES)
+        return [(one.name, one.several, _column_text if one.column else _text) for one in texts]
 
     def _parse(self, data: bytes) -> dict[str, Any]:
         found = example_pb2.Example.FromString(data).features.feature
         example: dict[str, Any] = {}
         for feature in self.features:
-            kind = "int64_list" if feature.type == "int64" else f"{feature.type}_list"
-            values = getattr(found[feature.name], kind).value
+            values = getattr(found[feature.name], f"{feature.type}_list").value
             if feature.several:
                 example[feature.name] = (
                     list(values) if feature.type == "bytes" else np.array(values, _DTYPES[feature.type])
@@ -144,44 +141,29 @@ class ReadExample:
                 example[feature.name] = np.array(values, _DTYPES[feature.type])
             else:
                 example[feature.name] = values[0] if feature.type == "bytes" else _DTYPES[feature.type](values[0])
-            if feature.field in _ROWS:
-                example[feature.name] = example[feature.name].reshape(-1, _ROWS[feature.field])
+            if feature.kind.row > 1:
+                example[feature.name] = example[feature.name].reshape(-1, feature.kind.row)
         return example
 
-    def _decode_images(self, example: dict[str, Any], row: np.ndarray | None) -> None:
-        """Replaces the bytes of images and masks with pixels."""
-        placed: Geometry | None = None
-        for feature in self.features:
-            value = example[feature.name]
-            if feature.holds_image and feature.several:
-                example[feature.name] = [self._decode(one, example)[0] for one in value]
-            elif feature.field in IMAGE_FIELDS:
-                # Objects belong to this image; a layout with objects has no other image field.
-                example[feature.name], placed = self._decode(value, example, row)
-            elif feature.holds_image:
-                example[feature.name], _ = self._decode(value, example)
-            elif feature.field == MASK_FIELD:
-                mask = decode_mask(value)
-                example[feature.name] = resize_mask(mask, self.resize.place(*mask.shape[:2])) if self.resize else mask
-        if placed is None:
-            return
-        for feature in self.features:
-            if feature.field == OBJECT_MASKS:
-                masks = [resize_mask(decode_mask(data), placed) for data in example[feature.name]]
-                example[feature.name] = np.array(masks, np.uint8).reshape(-1, *placed.final)
-        if self.resize:
-            move_objects(example, self.features, placed)
 
-    def _decode(
-        self, data: bytes, example: dict[str, Any], row: np.ndarray | None = None
+@dataclasses.dataclass(frozen=True)
+class NumpyDecoder:
+    """Decodes stored images and masks to NumPy arrays; a `features.decoding.Decoder`.
+
+    Attributes:
+      stored: how images are stored.
+      resize: size of decoded images; None for the stored size.
+      names: field -> name of the feature that contains it.
+    """
+
+    stored: StoredImages
+    resize: Resize | None
+    names: Mapping[str, str]
+
+    def image(
+        self, data: bytes, example: Mapping[str, Any], row: np.ndarray | None = None
     ) -> tuple[np.ndarray, Geometry]:
-        """Returns an image in the requested size, and the geometry of the stored image.
-
-        Args:
-          data: the stored image.
-          example: its example.
-          row: an array of the requested size to write to.
-        """
+        """Returns an image in the requested size, and the geometry of the stored image; see `Decoder.image`."""
         if not self.resize:
             pixels = self._decode_stored(data, example, row)
             return pixels, Geometry.unchanged(pixels.shape[0], pixels.shape[1])
@@ -192,7 +174,7 @@ class ReadExample:
             placed = self.resize.place(height, width)
             least_height, least_width = decoded_size(placed)
             pixels = simplejpeg.decode_jpeg(
-                data, _COLORS[self.images.channels or 3], min_height=least_height, min_width=least_width, min_factor=2
+                data, _COLORS[self.stored.channels or 3], min_height=least_height, min_width=least_width, min_factor=2
             )
         else:
             pixels = self._decode_stored(data, example)
@@ -203,15 +185,34 @@ class ReadExample:
         row[...] = resized
         return row, placed
 
+    def images(self, data: Sequence[bytes], example: Mapping[str, Any]) -> list[np.ndarray]:
+        """See `Decoder.images`."""
+        return [self.image(one, example)[0] for one in data]
+
+    def mask(self, data: bytes) -> np.ndarray:
+        """See `Decoder.mask`."""
+        mask = decode_mask(data)
+        return resize_mask(mask, self.resize.place(*mask.shape[:2])) if self.resize else mask
+
+    def object_masks(self, data: Sequence[bytes], placed: Geometry) -> np.ndarray:
+        """See `Decoder.object_masks`."""
+        masks = [resize_mask(decode_mask(one), placed) for one in data]
+        return np.array(masks, np.uint8).reshape(-1, *placed.final)
+
+    def placed(self, example: dict[str, Any], features: Sequence[Feature], placed: Geometry) -> None:
+        """See `Decoder.placed`."""
+        if self.resize:
+            move_objects(example, features, placed)
+
     def _is_jpeg(self, data: bytes) -> bool:
         """Whether the fast decoder can decode the image."""
-        return self.images.encoding != "raw" and data.startswith(b"\xff\xd8\xff") and self.images.channels != 4
+        return self.stored.encoding != "raw" and data.startswith(b"\xff\xd8\xff") and self.stored.channels != 4
 
-    def _decode_stored(self, data: bytes, example: dict[str, Any], row: np.ndarray | None = None) -> np.ndarray:
-        if self.images.encoding == "raw":
-            return np.frombuffer(bytearray(data), self.images.dtype).reshape(self._raw_shape(example))
-        channels = self.images.channels or 3
-        if self.images.bit_depth == 16:
+    def _decode_stored(self, data: bytes, example: Mapping[str, Any], row: np.ndarray | None = None) -> np.ndarray:
+        if self.stored.encoding == "raw":
+            return np.frombuffer(bytearray(data), self.stored.dtype).reshape(self._raw_shape(example))
+        channels = self.stored.channels or 3
+        if self.stored.bit_depth == 16:
             return _decode_16_bits(data, channels)
         if self._is_jpeg(data):
             import simplejpeg
@@ -229,28 +230,15 @@ class ReadExample:
             pixels = np.array(image if image.mode == _MODES[channels] else image.convert(_MODES[channels]))
         return pixels.reshape(*pixels.shape[:2], channels)
 
-    def _raw_shape(self, example: dict[str, Any]) -> tuple[int, ...]:
-        if self.images.size and self.images.channels:
-            return (*self.images.size, self.images.channels)
-        names = {feature.field: feature.name for feature in self.features}
-        if SHAPE_FIELD in names:
-            return tuple(example[names[SHAPE_FIELD]])
-        missing = [field for field in ("image.height", "image.width") if field not in names]
+    def _raw_shape(self, example: Mapping[str, Any]) -> tuple[int, ...]:
+        if self.stored.size and self.stored.channels:
+            return (*self.stored.size, self.stored.channels)
+        if SHAPE_FIELD in self.names:
+            return tuple(example[self.names[SHAPE_FIELD]])
+        missing = [field for field in (HEIGHT, WIDTH) if field not in self.names]
         if missing:
             raise BuildError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
-        return int(example[names["image.height"]]), int(example[names["image.width"]]), self.images.channels or -1
-
-
-def stack_boxes(values: Mapping[str, Any]) -> np.ndarray | None:
-    """Returns the boxes of an example, [n, 4] xmin, ymin, xmax and ymax as fractions of the image; None without boxes.
-
-    Args:
-      values: field -> value from `ReadExample`.
-    """
-    if BOXES in values:
-        boxes: np.ndarray = values[BOXES][:, [1, 0, 3, 2]]
-        return boxes
-    return np.stack([values[side] for side in BOX_SIDES], axis=1) if values.keys() >= {*BOX_SIDES} else None
+        return int(example[self.names[HEIGHT]]), int(example[self.names[WIDTH]]), self.stored.channels or -1
 
 
 def _renumber(values: Any, kind: ClassValue, classes: Sequence[int]) -> Any:

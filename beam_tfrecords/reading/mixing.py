@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.features.fields import MASK_FIELD
+from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.reading.record_sources import Mixture
 from beam_tfrecords.reading.records import Records
@@ -84,7 +84,7 @@ def _check_layouts(layouts: Sequence[Layout]) -> None:
 
 
 def _kind(feature: Feature) -> str:
-    what = "an image" if feature.holds_image else "a mask" if feature.field == MASK_FIELD else feature.type
+    what = "an image" if feature.holds_image else "a mask" if feature.kind.stored is Stored.MASK else feature.type
     classes = f", the {feature.class_value.name.lower()} of a class" if feature.class_value else ""
     if feature.is_class:
         what = f"a class of {', '.join(feature.class_names)}"

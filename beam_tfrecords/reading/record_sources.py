@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.features.fields import MASK_FIELD
+from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.decoding import ReadExample
@@ -50,7 +50,7 @@ class DatasetRecords:
         if own == tuple(class_names[: len(own)]):
             # The classes may be those of another mixture.
             return self if isinstance(read, type) or read.classes is None else self.changing(classes=None)
-        if isinstance(read, type) or MASK_FIELD in Layout(read.features).fields:
+        if isinstance(read, type) or Stored.MASK in Layout(read.features).stored:
             classes = escape(", ".join(own[:3]))
             raise ValueError(
                 f"{escape(self.reader.path)}: its classes ({classes}…) have other indices in a mixture, and masks and "

@@ -10,7 +10,7 @@ import numpy as np
 
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.features.column_ranges import axes_of
-from beam_tfrecords.features.fields import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS
+from beam_tfrecords.features.fields import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Per
 from beam_tfrecords.features.layouts import Feature
 from beam_tfrecords.geometry.geometry import Geometry, plan
 from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
@@ -170,15 +170,16 @@ def move_objects(example: dict[str, Any], features: Sequence[Feature], geometry:
         scale = np.where(moved_boxes.is_inside, moved_boxes.areas, 0) / np.maximum(moved_boxes.whole, NOISE)
         example[area] = (example[area] * scale).astype(example[area].dtype)
     kept = moved_boxes.is_inside
-    for field, name in names.items() if not kept.all() else ():
-        values = example[name]
-        if field in KEYPOINTS:
-            example[name] = values.reshape(count, -1)[kept].ravel()
-        elif field == POLYGON:
-            example[name] = values[np.repeat(kept, points_of_each)]
-        else:
-            is_list = isinstance(values, list)
-            example[name] = [values[place] for place in np.flatnonzero(kept)] if is_list else values[kept]
+    for feature in features if not kept.all() else ():
+        name = feature.name
+        match feature.kind.per:
+            case Per.KEYPOINT:
+                example[name] = example[name].reshape(count, -1)[kept].ravel()
+            case Per.CORNER:
+                example[name] = example[name][np.repeat(kept, points_of_each)]
+            case Per.OBJECT:
+                values, is_list = example[name], isinstance(example[name], list)
+                example[name] = [values[place] for place in np.flatnonzero(kept)] if is_list else values[kept]
 
 
 def box_sides(example: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.features.fields import (
-    BOXES,
-    KEYPOINTS,
-    MASK_FIELD,
-    OBJECT_MASKS,
-    POLYGON,
-    POLYGON_POINTS,
-    SHAPE_FIELD,
-    ClassValue,
-)
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.decoding import PixelFeatures
+from beam_tfrecords.features.fields import HEIGHT, SHAPE_FIELD, WIDTH, ClassValue, Per
 from beam_tfrecords.features.layouts import Feature, Layout, no_pair
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.tf_resizing import TensorPlacement
@@ -86,8 +80,8 @@ class ExampleReader:
         hot = [feature.name for feature in features if feature.field == "labels.index"] if multi_hot else []
         if multi_hot and not (hot and given["class_names"]):
             raise ValueError("multi_hot=True: expected a dataset with the field labels.index and with class names")
-        unpadded = (*KEYPOINTS, POLYGON, POLYGON_POINTS)
-        objects = [feature for feature in features if feature.is_of_objects and feature.field not in unpadded]
+        # Polygons and keypoints stay as long as they are.
+        objects = [one for one in features if one.kind.per is Per.OBJECT and Content.POLYGONS not in one.kind.contents]
         return cls(stored, pair=pair, hot=hot, objects=objects, **given)
 
     def __post_init__(self) -> None:
@@ -130,19 +124,21 @@ class ExampleReader:
     @property
     def size(self) -> tuple[int, int] | None:
         """(height, width) of every decoded image; None if they differ."""
-        stored = self.stored.images.size
-        if self.resize is None:
-            return stored
-        return self.resize.place(*stored).final if stored else self.resize.fixed_size
+        return self._decoder.size
+
+    @functools.cached_property
+    def _decoder(self) -> TensorFlowDecoder:
+        names = {feature.field: feature.name for feature in self.stored.layout.features}
+        return TensorFlowDecoder(self.stored.images, self.resize, names, self.channels, self.is_fast)
 
     def __call__(self, record: tf.Tensor) -> Any:
         features = self.stored.layout.features
         example = tf.io.parse_single_example(record, {feature.name: _parsing(feature) for feature in features})
         for feature in features:
-            if feature.field in (BOXES, POLYGON):
-                example[feature.name] = tf.reshape(example[feature.name], [-1, 4 if feature.field == BOXES else 2])
+            if feature.kind.row > 1:
+                example[feature.name] = tf.reshape(example[feature.name], [-1, feature.kind.row])
         if self.decodes:
-            self._decode(example)
+            PixelFeatures(features, self._decoder).decode(example)
         for feature in features:
             if feature.class_value is not None:
                 example[feature.name] = self._renumber(example[feature.name], feature.class_value)
@@ -171,46 +167,6 @@ class ExampleReader:
         table = tf.constant([self.class_names.index(name) + first for name in own], values.dtype)
         return tf.where(is_class, tf.gather(table, tf.where(is_class, numbers, 0)), values)
 
-    def _decode(self, example: dict[str, Any]) -> None:
-        """Replaces the bytes of images and masks with pixels, and moves objects accordingly."""
-        features, stored = self.stored.layout.features, self.stored.images
-        for feature in features:
-            if feature.holds_image and feature.several:
-                example[feature.name] = self._decode_list(example[feature.name], example)
-            elif feature.holds_image:
-                example[feature.name], placed = self._decode_image(example[feature.name], example)
-                if feature.image is None:
-                    self._place_objects(example, placed)
-            elif feature.field == MASK_FIELD:
-                kind = tf.uint16 if stored.mask_bit_depth == 16 else tf.uint8
-                mask = tf.io.decode_png(example[feature.name], channels=1, dtype=kind)
-                mask = TensorPlacement.of(mask, self.resize).mask(mask)
-                mask.set_shape([*(self.size or (None, None)), 1])
-                example[feature.name] = mask
-
-    def _place_objects(self, example: dict[str, Any], placed: TensorPlacement) -> None:
-        for feature in self.objects:
-            if feature.field == OBJECT_MASKS:
-                masks = _decode_masks(example[feature.name], placed)
-                example[feature.name] = tf.ensure_shape(masks, [None, *(self.size or (None, None))])
-        if self.resize:
-            placed.objects(example, self.stored.layout.features)
-
-    def _decode_list(self, encoded: tf.Tensor, example: dict[str, Any]) -> tf.Tensor:
-        stored = self.stored.images
-        kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
-        shape = tf.TensorSpec([*(self.size or (None, None)), _depth(stored, self.channels)], kind)
-        return tf.map_fn(lambda one: self._decode_image(one, example)[0], encoded, fn_output_signature=shape)
-
-    def _decode_image(self, encoded: tf.Tensor, example: dict[str, Any]) -> tuple[tf.Tensor, TensorPlacement]:
-        shapes = {feature.field: feature.name for feature in self.stored.layout.features}
-        image = _decode(encoded, example, self.stored.images, shapes, self.channels, is_fast=self.is_fast)
-        placed = TensorPlacement.of(image, self.resize)
-        if self.resize:
-            image = placed.image(image)
-            image.set_shape([*(self.size or (None, None)), image.shape[-1]])
-        return image, placed
-
 
 def _parsing(feature: Feature) -> Any:
     if feature.several:
@@ -229,63 +185,113 @@ def _pad(values: tf.Tensor, number: int | None) -> tf.Tensor:
     return tf.ensure_shape(padded, [number, *values.shape[1:]])
 
 
-def _decode_masks(encoded: tf.Tensor, placed: TensorPlacement) -> tf.Tensor:
-    """Decodes to [n, H, W] uint8 masks of the size of an image, which may have been resized."""
+@dataclasses.dataclass(frozen=True)
+class TensorFlowDecoder:
+    """Decodes stored images and masks in graph code; a `features.decoding.Decoder`.
 
-    def decode(data: tf.Tensor) -> tf.Tensor:
-        return placed.mask(tf.io.decode_png(data, channels=1))[:, :, 0]
+    Attributes:
+      stored: how images are stored.
+      resize: size of decoded images; None for the stored size.
+      names: field -> name of the feature that contains it.
+      channels: as in `load`.
+      is_fast: as in `ExampleReader`.
+    """
 
-    return tf.cond(
-        tf.size(encoded) > 0,
-        lambda: tf.map_fn(decode, encoded, fn_output_signature=tf.TensorSpec([None, None], tf.uint8)),
-        lambda: tf.zeros([0, *placed.final], tf.uint8),
-    )
+    stored: StoredImages
+    resize: Resize | None
+    names: Mapping[str, str]
+    channels: int | None
+    is_fast: bool
 
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(height, width) of every decoded image; None if they differ."""
+        stored = self.stored.size
+        if self.resize is None:
+            return stored
+        return self.resize.place(*stored).final if stored else self.resize.fixed_size
 
-def _depth(stored: StoredImages, channels: int | None) -> int | None:
-    """Returns the channels of decoded images; None for the channels of each file."""
-    if stored.encoding == "raw":
-        return stored.channels or None
-    if channels is None:
-        return stored.channels or 3
-    return channels or None
+    def image(self, data: tf.Tensor, example: Mapping[str, Any], row: None = None) -> tuple[tf.Tensor, TensorPlacement]:
+        """See `Decoder.image`."""
+        image = self._decode_raw(data, example) if self.stored.encoding == "raw" else self._decode_file(data)
+        placed = TensorPlacement.of(image, self.resize)
+        if self.resize:
+            image = placed.image(image)
+            image.set_shape([*(self.size or (None, None)), image.shape[-1]])
+        return image, placed
 
+    def images(self, data: tf.Tensor, example: Mapping[str, Any]) -> tf.Tensor:
+        """See `Decoder.images`."""
+        shape = tf.TensorSpec([*(self.size or (None, None)), self._depth], self._kind)
+        return tf.map_fn(lambda one: self.image(one, example)[0], data, fn_output_signature=shape)
 
-def _decode(
-    encoded: tf.Tensor,
-    example: dict[str, Any],
-    stored: StoredImages,
-    shapes: dict[str, str],
-    channels: int | None,
-    *,
-    is_fast: bool,
-) -> tf.Tensor:
-    if stored.encoding != "raw":
-        depth = _depth(stored, channels)
-        kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
+    def mask(self, data: tf.Tensor) -> tf.Tensor:
+        """See `Decoder.mask`."""
+        kind = tf.uint16 if self.stored.mask_bit_depth == 16 else tf.uint8
+        mask = tf.io.decode_png(data, channels=1, dtype=kind)
+        mask = TensorPlacement.of(mask, self.resize).mask(mask)
+        mask.set_shape([*(self.size or (None, None)), 1])
+        return mask
+
+    def object_masks(self, data: tf.Tensor, placed: TensorPlacement) -> tf.Tensor:
+        """See `Decoder.object_masks`; the image may have been resized."""
+
+        def decode(one: tf.Tensor) -> tf.Tensor:
+            return placed.mask(tf.io.decode_png(one, channels=1))[:, :, 0]
+
+        masks = tf.cond(
+            tf.size(data) > 0,
+            lambda: tf.map_fn(decode, data, fn_output_signature=tf.TensorSpec([None, None], tf.uint8)),
+            lambda: tf.zeros([0, *placed.final], tf.uint8),
+        )
+        return tf.ensure_shape(masks, [None, *(self.size or (None, None))])
+
+    def placed(self, example: dict[str, Any], features: Sequence[Feature], placed: TensorPlacement) -> None:
+        """See `Decoder.placed`."""
+        if self.resize:
+            placed.objects(example, features)
+
+    @property
+    def _kind(self) -> tf.DType:
+        return tf.uint16 if self.stored.bit_depth == 16 else tf.uint8
+
+    @property
+    def _depth(self) -> int | None:
+        """Channels of decoded images; None for the channels of each file."""
+        if self.stored.encoding == "raw":
+            return self.stored.channels or None
+        if self.channels is None:
+            return self.stored.channels or 3
+        return self.channels or None
+
+    def _decode_file(self, data: tf.Tensor) -> tf.Tensor:
+        depth, kind, encoding = self._depth, self._kind, self.stored.encoding
 
         def decode_any() -> tf.Tensor:
-            return tf.io.decode_image(encoded, channels=depth or 0, dtype=kind, expand_animations=False)
+            return tf.io.decode_image(data, channels=depth or 0, dtype=kind, expand_animations=False)
 
         def decode_jpeg() -> tf.Tensor:
             # As libjpeg decodes by default. `decode_image` has no choice of the method.
-            return tf.io.decode_jpeg(encoded, channels=depth or 0, dct_method="INTEGER_ACCURATE")
+            return tf.io.decode_jpeg(data, channels=depth or 0, dct_method="INTEGER_ACCURATE")
 
-        if is_fast or kind == tf.uint16 or stored.encoding not in ("jpeg", "keep"):
+        if self.is_fast or kind == tf.uint16 or encoding not in ("jpeg", "keep"):
             image = decode_any()
-        elif stored.encoding == "jpeg":
+        elif encoding == "jpeg":
             image = decode_jpeg()
         else:
-            image = tf.cond(tf.io.is_jpeg(encoded), decode_jpeg, decode_any)
-        image.set_shape([*(stored.size or (None, None)), depth])
+            image = tf.cond(tf.io.is_jpeg(data), decode_jpeg, decode_any)
+        image.set_shape([*(self.stored.size or (None, None)), depth])
         return image
-    pixels = tf.io.decode_raw(encoded, tf.as_dtype(stored.array_type or "uint8"))
-    if stored.size and stored.channels:
-        return tf.reshape(pixels, [*stored.size, stored.channels])
-    if SHAPE_FIELD in shapes:
-        return tf.ensure_shape(tf.reshape(pixels, example[shapes[SHAPE_FIELD]]), [None, None, stored.channels])
-    missing = [field for field in ("image.height", "image.width") if field not in shapes]
-    if missing:
-        raise ValueError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
-    height, width = example[shapes["image.height"]], example[shapes["image.width"]]
-    return tf.reshape(pixels, tf.stack([height, width, tf.constant(stored.channels or -1, tf.int64)]))
+
+    def _decode_raw(self, data: tf.Tensor, example: Mapping[str, Any]) -> tf.Tensor:
+        stored, names = self.stored, self.names
+        pixels = tf.io.decode_raw(data, tf.as_dtype(stored.array_type or "uint8"))
+        if stored.size and stored.channels:
+            return tf.reshape(pixels, [*stored.size, stored.channels])
+        if SHAPE_FIELD in names:
+            return tf.ensure_shape(tf.reshape(pixels, example[names[SHAPE_FIELD]]), [None, None, stored.channels])
+        missing = [field for field in (HEIGHT, WIDTH) if field not in names]
+        if missing:
+            raise ValueError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
+        height, width = example[names[HEIGHT]], example[names[WIDTH]]
+        return tf.reshape(pixels, tf.stack([height, width, tf.constant(stored.channels or -1, tf.int64)]))

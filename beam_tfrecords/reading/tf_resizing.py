@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from beam_tfrecords.features.column_ranges import axes_of
-from beam_tfrecords.features.fields import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS
+from beam_tfrecords.features.fields import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Per
 from beam_tfrecords.features.layouts import Feature
 from beam_tfrecords.geometry.sizes import resized_size
 from beam_tfrecords.reading.resizing import NOISE, SIDES, Resize, box_sides
@@ -83,15 +83,16 @@ class TensorPlacement:
             shrunk = tf.cast(example[area], tf.float32) * new / tf.maximum(old, NOISE)
             example[area] = tf.cast(shrunk, example[area].dtype)
         kept = new > 0
-        for field, name in names.items():
-            values = example[name]
-            if field in KEYPOINTS:
-                points = tf.size(values) // tf.maximum(tf.size(kept), 1)
-                example[name] = tf.boolean_mask(values, tf.repeat(kept, points))
-            elif field == POLYGON:
-                example[name] = tf.boolean_mask(values, tf.repeat(kept, corners))
-            else:
-                example[name] = tf.boolean_mask(values, kept)
+        for feature in features:
+            values = example[feature.name]
+            match feature.kind.per:
+                case Per.KEYPOINT:
+                    points = tf.size(values) // tf.maximum(tf.size(kept), 1)
+                    example[feature.name] = tf.boolean_mask(values, tf.repeat(kept, points))
+                case Per.CORNER:
+                    example[feature.name] = tf.boolean_mask(values, tf.repeat(kept, corners))
+                case Per.OBJECT:
+                    example[feature.name] = tf.boolean_mask(values, kept)
 
     def _move(self, shares: tf.Tensor, axis: int) -> tf.Tensor:
         resized, final = (tf.cast(size[axis], tf.float32) for size in (self.resized, self.final))

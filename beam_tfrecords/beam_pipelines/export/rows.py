@@ -17,19 +17,10 @@ from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.fields import (
-    BOX_SIDES,
-    BOXES,
-    COLUMN,
-    COLUMNS,
-    KEYPOINTS,
-    MASK_FIELD,
-    OBJECT_MASKS,
-    POLYGON,
-    POLYGON_POINTS,
-)
+from beam_tfrecords.features.fields import ATTRIBUTES, COLUMN, COLUMNS, OBJECT_MASKS, POLYGON, Stored
 from beam_tfrecords.features.layouts import Feature, Layout
-from beam_tfrecords.reading.decoding import ReadExample, decode_mask, stack_boxes
+from beam_tfrecords.features.stored_objects import StoredObjects
+from beam_tfrecords.reading.decoding import ReadExample, decode_mask
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.objects.polygons import run_lengths
 
@@ -39,14 +30,6 @@ IMAGE, MASK = "image", "mask"
 _WORDS = frozenset({KEY, SPLIT, LABEL, LABELS, OBJECTS, SOURCE_ID, IMAGE, MASK})
 _EXTENSIONS = {"jpeg": "jpg", "jpeg2000": "jp2"}
 _TYPES = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.string()}
-# Attribute of objects -> its type.
-_ATTRIBUTES = {
-    "area": pa.float32(),
-    "is_crowd": pa.int64(),
-    "difficult": pa.int64(),
-    "truncated": pa.int64(),
-    "pose": pa.string(),
-}
 
 Values = Mapping[str, Any]
 
@@ -95,30 +78,31 @@ class RowPlan:
     bytes_columns: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        fields = self.layout.fields
-        if Content.OBJECTS in self.layout.required and not (BOXES in fields or fields >= {*BOX_SIDES}):
+        if Content.OBJECTS in self.layout.required and not self._of_objects.has_boxes:
             raise RequestError(
                 "the layout has objects without their boxes; expected objects.bbox, or the four sides of a box",
                 code="layout_not_exported",
             )
 
     @functools.cached_property
+    def _of_objects(self) -> StoredObjects:
+        return StoredObjects.of(self.layout.features)
+
+    @functools.cached_property
     def files(self) -> Sequence[Files]:
         """The features that become files, images first."""
         images = [one for one in self.layout.features if one.holds_image]
         found = [Files(one, _free_name(one.image or IMAGE, _WORDS - {IMAGE})) for one in images]
-        return [*found, *(Files(one, MASK) for one in self.layout.features if one.field == MASK_FIELD)]
+        return [*found, *(Files(one, MASK) for one in self.layout.features if one.kind.stored is Stored.MASK)]
 
     @functools.cached_property
     def cells(self) -> Sequence[Cell]:
         """The columns after those of files, key and split."""
-        fields = {one.field: one for one in self.layout.features}
-        label = next((one for one in self.layout.features if one.field.startswith(("label.", "labels."))), None)
+        label = next((one for one in self.layout.features if one.is_of_label), None)
         cells = [self._label(label)] if label is not None else []
         if Content.OBJECTS in self.layout.required:
-            cells.append(self._objects(fields))
-        if SOURCE_ID in fields:
-            image_id = fields[SOURCE_ID].name
+            cells.append(self._objects())
+        if image_id := next((one.name for one in self.layout.features if one.field == SOURCE_ID), None):
             cells.append(Cell(SOURCE_ID, pa.string(), lambda of: _plain_text(of[image_id])))
         return [*cells, *itertools.starmap(self._column, self.columns.items())]
 
@@ -178,39 +162,32 @@ class RowPlan:
 
         return Cell(column, pa.list_(kind) if feature.several or feature.length else kind, read)
 
-    def _objects(self, fields: Mapping[str, Feature]) -> Cell:
-        names = {field: one.name for field, one in fields.items() if one.is_of_objects}
-        label = next((one for one in self.layout.features if one.is_of_objects and one.class_value is not None), None)
-        attributes = {one: kind for one, kind in _ATTRIBUTES.items() if f"objects.{one}" in names}
-        types: dict[str, pa.DataType] = {"bbox": pa.list_(pa.float32()), "category": pa.string(), **attributes}
-        if POLYGON in names:
+    def _objects(self) -> Cell:
+        of_objects = self._of_objects
+        types: dict[str, pa.DataType] = {"bbox": pa.list_(pa.float32()), "category": pa.string()}
+        types |= {name: _TYPES[kind] for name, kind in ATTRIBUTES.items() if f"objects.{name}" in of_objects.features}
+        if POLYGON in of_objects.features:
             types["segmentation"] = pa.list_(pa.list_(pa.float32()))
-        elif OBJECT_MASKS in names:
+        elif OBJECT_MASKS in of_objects.features:
             types["segmentation"] = pa.struct({"size": pa.list_(pa.int32()), "counts": pa.list_(pa.int64())})
-        if names.keys() >= {*KEYPOINTS}:
+        if of_objects.has_keypoints:
             types["keypoints"] = pa.list_(pa.float32())
 
         def read(of: Values) -> list[dict[str, Any]]:
-            boxes = stack_boxes({field: of[name] for field, name in names.items()})
-            assert boxes is not None
-            count = len(boxes)
-            found: dict[str, Sequence[Any]] = {"bbox": boxes.tolist()}
-            kind = label.class_value if label else None
-            if label is not None and kind is not None:
-                found["category"] = [kind.find(one, self.class_names) for one in of[label.name]]
-            for one in attributes:
-                values = of[names[f"objects.{one}"]]
-                found[one] = [_plain_text(value) for value in values] if one == "pose" else values
-            if POLYGON in names:
-                ends = np.cumsum(of[names[POLYGON_POINTS]])
-                found["segmentation"] = [[part.ravel().tolist()] for part in np.split(of[names[POLYGON]], ends)[:count]]
-            elif OBJECT_MASKS in names:
-                runs = [run_lengths(decode_mask(data)[..., 0]) for data in of[names[OBJECT_MASKS]]]
+            boxes = of_objects.boxes(of)
+            found: dict[str, Sequence[Any]] = {"bbox": boxes.tolist(), **of_objects.attributes(of)}
+            if "pose" in found:
+                found["pose"] = list(map(_plain_text, found["pose"]))
+            if of_objects.class_feature:
+                found["category"] = of_objects.classes(of, self.class_names)
+            if POLYGON in of_objects.features:
+                found["segmentation"] = [[corners.ravel().tolist()] for corners in of_objects.polygons(of)]
+            elif OBJECT_MASKS in of_objects.features:
+                runs = [run_lengths(decode_mask(data)[..., 0]) for data in of_objects.masks(of)]
                 found["segmentation"] = [{"size": list(one.size), "counts": one.counts.tolist()} for one in runs]
-            if "keypoints" in types:
-                points = np.stack([of[names[field]].astype(np.float32) for field in KEYPOINTS], -1)
-                found["keypoints"] = points.reshape(count, -1).tolist() if count else []
-            return [{name: values[n] for name, values in found.items()} for n in range(count)]
+            if of_objects.has_keypoints:
+                found["keypoints"] = [points.ravel().tolist() for points in of_objects.keypoints(of, len(boxes))]
+            return [{name: values[n] for name, values in found.items()} for n in range(len(boxes))]
 
         return Cell(OBJECTS, pa.list_(pa.struct(types)), read)
 

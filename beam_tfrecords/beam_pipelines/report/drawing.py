@@ -12,8 +12,9 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.features.fields import MASK_FIELD, OBJECT_MASKS, ClassValue
-from beam_tfrecords.reading.decoding import decode_mask, stack_boxes
+from beam_tfrecords.features.fields import Stored
+from beam_tfrecords.features.stored_objects import StoredObjects
+from beam_tfrecords.reading.decoding import decode_mask
 
 # Bright colors that stand out from photos: red, green, blue, yellow, violet, turquoise, orange, pink.
 COLORS = ("#ff453a", "#32d74b", "#3d8bff", "#ffd60a", "#bf5af2", "#40c8e0", "#ff9f0a", "#ff6eb4")
@@ -55,26 +56,19 @@ def find_boxes(dataset: Dataset, example: Mapping[str, Any]) -> list[Box]:
       dataset: the dataset.
       example: the record, from `Dataset.records` with `form="features"`.
     """
-    values = {feature.field: example[feature.name] for feature in dataset.layout.features}
-    sides = stack_boxes(values)
-    if sides is None:
+    of_objects = StoredObjects.of(dataset.layout.features)
+    if not of_objects.has_boxes:
         return []
-    names = _class_names(values, dataset.class_names) or [""] * len(sides)
+    sides = of_objects.boxes(example)
+    classes = of_objects.classes(example, dataset.class_names)
+    names = ["?" if name is None else name for name in classes] or [""] * len(sides)
     numbers = {name: number for number, name in enumerate(dataset.class_names)}
-    masks = values.get(OBJECT_MASKS) or [b""] * len(sides)
+    masks = of_objects.masks(example) or [b""] * len(sides)
     boxes = [
         Box(tuple(box), name, COLORS[numbers.get(name, 0) % len(COLORS)], mask)
         for box, name, mask in zip(sides.tolist(), names, masks, strict=True)
     ]
     return sorted(boxes, key=lambda box: -box.area)
-
-
-def _class_names(values: Mapping[str, Any], class_names: Sequence[str]) -> list[str]:
-    """Returns the class of every object; empty if the layout has none."""
-    if "objects.name" in values:
-        return [name.decode(errors="replace") for name in values["objects.name"]]
-    kind, field = (ClassValue.INDEX, "objects.index") if "objects.index" in values else (ClassValue.ID, "objects.id")
-    return [kind.find(value, class_names) or "?" for value in values.get(field, ())]
 
 
 def from_pixels(pixels: np.ndarray) -> Image.Image:
@@ -118,7 +112,7 @@ def draw_mask(image: Image.Image, dataset: Dataset, example: Mapping[str, Any]) 
       example: the record, from `Dataset.records` with `form="features"`.
     """
     for feature in dataset.layout.features:
-        if feature.field == MASK_FIELD:
+        if feature.kind.stored is Stored.MASK:
             numbers = decode_mask(example[feature.name])[..., 0]
             rows, columns = (
                 np.arange(size) * whole // size for size, whole in zip(image.size[::-1], numbers.shape, strict=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.column_ranges import axes_of
-from beam_tfrecords.features.fields import fields_of_objects
+from beam_tfrecords.features.fields import ATTRIBUTES, fields_of_objects
 from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.serialize import read_vector
 from beam_tfrecords.geometry.geometry import Geometry
@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.objects.polygons import RunLengths, join_parts, u
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 
 # Attribute that a source may lack -> its default.
-_ABSENT: dict[str, Any] = {"is_crowd": 0, "difficult": 0, "truncated": 0, "pose": ""}
+_ABSENT: dict[str, Any] = {name: "" if kind == "bytes" else 0 for name, kind in ATTRIBUTES.items() if name != "area"}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,7 @@ from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.escaping import write_json
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.fields import MASK_FIELD
+from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.tfrecord import RecordError, read_records
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample, hash_images
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes
@@ -200,7 +200,7 @@ class BlockReuse:
         if (Content.OBJECTS in layout.required or layout.moves_points) and record.row["source_height"] is None:
             # Objects are placed by the size of the source.
             return None
-        is_unknown = MASK_FIELD in layout.fields or layout.required & {Content.ARRAY, Content.RECORDS}
+        is_unknown = Stored.MASK in layout.stored or layout.required & {Content.ARRAY, Content.RECORDS}
         if is_unknown or layout.image_names:
             # The mask, the names of images or the settings of arrays may have changed, and the index does not say so.
             # A record of the input is stored as it is, or not at all.

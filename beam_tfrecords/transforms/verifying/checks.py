@@ -32,8 +32,8 @@ from beam_tfrecords.dataset.label_files import label_files, label_map, read_labe
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.features.fields import DTYPE_FIELD, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, SHAPE_FIELD
-from beam_tfrecords.features.layouts import Layout
+from beam_tfrecords.features.fields import DTYPE_FIELD, SHAPE_FIELD, Stored
+from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.parse import check_features, parse_example
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from beam_tfrecords.transforms.images.formats import PNG_START, png_depth
@@ -210,20 +210,20 @@ class ShardCheck:
 
     def _check_values(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
         by_field = {feature.field: values.get(feature.name, []) for feature in self.layout.features}
-        for field in IMAGE_FIELDS:
-            if field in by_field:
-                yield from self._check_image(by_field[field][0], by_field, row)
         # The index has only the size of the first image.
         size = self.image.image_size if self.image.has_fixed_size else None
         expected = dict(zip(("height", "width"), size, strict=True)) if size else None
-        for feature in self.layout.features:
-            for data in values.get(feature.name, []) if feature.image is not None else ():
-                problems = self._check_image(data, {}, expected)
-                yield from (f"feature {feature.name!r}: {problem}" for problem in problems)
-        if MASK_FIELD in by_field:
-            yield from self._check_mask(by_field[MASK_FIELD][0], row, bits=self.image.mask_bit_depth)
-        for data in by_field.get(OBJECT_MASKS, []):
-            yield from self._check_mask(data, row, bits=8)
+        # The image comes first, then those with names, and then masks.
+        for feature in sorted(self.layout.features, key=_order_of_checks):
+            for data in values.get(feature.name, []) if feature.kind.stored is not Stored.VALUES else ():
+                if feature.is_image:
+                    yield from self._check_image(data, by_field, row)
+                elif feature.holds_image:
+                    problems = self._check_image(data, {}, expected)
+                    yield from (f"feature {feature.name!r}: {problem}" for problem in problems)
+                else:
+                    bits = self.image.mask_bit_depth if feature.kind.stored is Stored.MASK else 8
+                    yield from self._check_mask(data, row, bits=bits)
 
     def _check_image(
         self, data: bytes, by_field: Mapping[str, list[Any]], row: Mapping[str, Any] | None
@@ -267,6 +267,11 @@ class ShardCheck:
             yield f"the mask is not a PNG of {bits} bits"
         if row is not None and (row["height"], row["width"]) != (height, width):
             yield f"the mask has height {height} and width {width}; its image {row['height']} and {row['width']}"
+
+
+def _order_of_checks(feature: Feature) -> tuple[bool, bool, bool]:
+    stored = feature.kind.stored
+    return not feature.is_image, not feature.holds_image, stored is not Stored.MASK
 
 
 def _check_array(by_field: Mapping[str, list[Any]], shape: list[int | None], kind: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.fields import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS
+from beam_tfrecords.features.fields import POLYGON, POLYGON_POINTS, Per
 from beam_tfrecords.features.layouts import Layout
 
 # (split, class name) or (split, feature, class name) -> count
@@ -34,7 +34,7 @@ class ClassCheck:
         self._class_names = class_names
         self._known = frozenset(class_names)
         features = [feature for feature in layout.features if feature.class_value]
-        self._of_label = [one for one in features if not one.is_of_objects]
+        self._of_label = [one for one in features if one.is_of_label]
         self._of_objects = [one for one in features if one.is_of_objects]
         self._objects = [one for one in layout.features if one.is_of_objects]
 
@@ -89,16 +89,13 @@ class ClassCheck:
 
     def _compare_lengths(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
         """Checks that every feature of annotated objects has one value per object."""
-        counts = {one.name: len(values[one.name]) / (4 if one.field == BOXES else 1) for one in self._objects}
-        points = {one.name: counts.pop(one.name) for one in self._objects if one.field in KEYPOINTS}
-        polygons = {one.field: values[one.name] for one in self._objects if one.field in (POLYGON, POLYGON_POINTS)}
-        for one in self._objects:
-            if one.field == POLYGON:
-                counts.pop(one.name)
-                expected_sides = 2 * sum(polygons[POLYGON_POINTS])
-                if len(polygons[POLYGON]) != expected_sides:
-                    found = len(polygons[POLYGON])
-                    yield f"feature {one.name!r} has {found} coordinates; its polygons have {expected_sides}"
+        rows = {one.name: len(values[one.name]) / one.kind.row for one in self._objects}
+        counts = {one.name: rows[one.name] for one in self._objects if one.kind.per is Per.OBJECT}
+        points = {one.name: rows[one.name] for one in self._objects if one.kind.per is Per.KEYPOINT}
+        corners = {one.field: one.name for one in self._objects if one.field in (POLYGON, POLYGON_POINTS)}
+        if corners and rows[corners[POLYGON]] != (expected_corners := sum(values[corners[POLYGON_POINTS]])):
+            found = len(values[corners[POLYGON]])
+            yield f"feature {corners[POLYGON]!r} has {found} coordinates; its polygons have {2 * expected_corners}"
         expected = row.get("objects") if row is not None else None
         if expected is not None:
             yield from (

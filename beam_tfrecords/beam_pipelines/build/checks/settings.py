@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import CLASSES, Content
-from beam_tfrecords.features.fields import MASK_FIELD
+from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import setting_values, settings_of, write_settings
@@ -115,7 +115,9 @@ def _zeros_and_ones(reading: Reading) -> str:
 
 def _masks(reading: Reading) -> str:
     # A dataset that is the input hands its settings on.
-    return "" if MASK_FIELD in reading.layout.fields or reading.source.description.records else "the layout has no mask"
+    return (
+        "" if Stored.MASK in reading.layout.stored or reading.source.description.records else "the layout has no mask"
+    )
 
 
 def _arrays(reading: Reading) -> str:

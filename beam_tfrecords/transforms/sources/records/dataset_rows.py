@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,17 +15,10 @@ from beam_tfrecords.dataset.index import CONVERSION_COLUMNS, fits_packed_hash
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.features.contents import OUTLINES, Content
-from beam_tfrecords.features.fields import (
-    BOX_SIDES,
-    BOXES,
-    KEYPOINTS,
-    OBJECT_MASKS,
-    POLYGON,
-    POLYGON_POINTS,
-    ClassValue,
-)
-from beam_tfrecords.features.layouts import Layout
+from beam_tfrecords.features.fields import OBJECT_MASKS, SOURCE_ID, ClassValue
+from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.parse import parse_example
+from beam_tfrecords.features.stored_objects import StoredObjects
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.objects.objects import Objects
@@ -40,10 +33,6 @@ from beam_tfrecords.transforms.sources.tally import Tally
 # Number of index rows to convert to Python values at once.
 _ROWS = 1024
 _COLUMNS = ("key", "uri", "offset", "length", *CONVERSION_COLUMNS)
-_ATTRIBUTES = ("is_crowd", "area", "difficult", "truncated", "pose")
-# Prefers names, because they identify a class across datasets.
-_LABELS = ("labels.name", "labels.index", "label.name", "label.index")
-_CLASSES = ("objects.name", "objects.index", "objects.id")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +133,8 @@ class ReadDataset:
                 features = parse_example(record.data)
             except ValueError as error:
                 raise invalid_row(f"record {record.number} at byte {record.offset:,}: {error}") from error
-            values = {feature.field: features.get(feature.name, ("", []))[1] for feature in self.layout.features}
+            stored_values = {one.name: features.get(one.name, ("", []))[1] for one in self.layout.features}
+            values = {one.field: stored_values[one.name] for one in self.layout.features}
             found: Mapping[str, Value] = {}
             for of_table in joined:
                 one = of_table[row["key"]]
@@ -171,11 +161,11 @@ class ReadDataset:
                 len(record.data),
                 # Includes the CRC of the record, so it changes with any part of the record.
                 row["sample_hash"],
-                _read_label(values, stored.class_names),
+                self._read_label(stored_values, stored.class_names),
                 stored.split,
                 {**{name: cell if name in several else read_cell(("", cell)) for name, cell in cells.items()}, **found},
                 group=None if group is None else str(group),
-                objects=self._read_objects(values, row, stored.class_names) if has_objects else None,
+                objects=self._read_objects(stored_values, stored.class_names) if has_objects else None,
             )
         except SampleError as error:
             return _rejected(stored, partition, row, error)
@@ -206,37 +196,58 @@ class ReadDataset:
         start, length = record.offset + HEADER_BYTES, len(record.data)
         return RecordRange(partition.uri, start, length, name, partition.version, index_columns, stored.raw_type)
 
-    def _read_objects(
-        self, values: Mapping[str, list[Any]], row: Mapping[str, Any], class_names: Sequence[str]
-    ) -> Objects:
-        """Returns the objects of a record, normalized by the size of the stored image."""
-        bbox = values.get(BOXES)
-        sides = [values[side] for side in BOX_SIDES] if bbox is None else [bbox[place::4] for place in (1, 0, 3, 2)]
-        boxes = [side for box in zip(*sides, strict=True) for side in box]
-        labels = next((_find_classes(values, field, class_names) for field in _CLASSES if field in values), [])
-        found = {name: values[f"objects.{name}"] for name in _ATTRIBUTES if f"objects.{name}" in values}
-        found = {name: [_as_text(value) for value in column] for name, column in found.items()}
-        lengths = {len(boxes) // 4, len(labels), *map(len, found.values())}
+    @functools.cached_property
+    def _objects(self) -> StoredObjects:
+        return StoredObjects.of(self.layout.features)
+
+    @functools.cached_property
+    def _label(self) -> Feature | None:
+        """The feature with the label; prefers lists, and names, because they identify a class across datasets."""
+        found = [one for one in self.layout.features if one.is_of_label]
+        return min(found, key=lambda one: (not one.kind.several, one.class_value is not ClassValue.NAME), default=None)
+
+    def _read_label(self, values: Mapping[str, list[Any]], class_names: Sequence[str]) -> Value:
+        """Returns the class or list of classes of a record, or None."""
+        if self._label is None or self._label.class_value is None:
+            return None
+        found: list[Any] = [self._label.class_value.find(one, class_names) for one in values[self._label.name]]
+        return found if self._label.kind.several else found[0] if len(found) == 1 else None
+
+    def _read_objects(self, values: Mapping[str, list[Any]], class_names: Sequence[str]) -> Objects:
+        """Returns the objects of a record, normalized by the size of the stored image.
+
+        Args:
+          values: name of a feature -> its values.
+        """
+        of = self._objects
+        boxes, labels = of.boxes(values), of.classes(values, class_names)
+        found = {name: tuple(map(_as_text, column)) for name, column in of.attributes(values).items()}
+        lengths = {len(boxes), len(labels), *map(len, found.values())}
         if len(lengths) > 1:
             raise invalid_row(f"the features of its objects have {' and '.join(map(str, sorted(lengths)))} values")
+        keypoints = of.keypoints(values, len(boxes))
+        ids = (values[one.name] for one in self.layout.features if one.field == SOURCE_ID)
         return Objects(
-            tuple(boxes),
+            tuple(boxes.ravel().tolist()),
             tuple(labels),
-            {name: tuple(column) for name, column in found.items()},
-            image_id="".join(map(_as_text, values.get("source_id", []))),
+            found,
+            image_id="".join(map(_as_text, next(ids, []))),
             is_normalized=True,
             polygons=self._read_polygons(values, len(labels)) if OUTLINES & self.contents else (),
-            keypoints=_pack_keypoints(values, len(labels)) if Content.KEYPOINTS in self.layout.required else (),
+            keypoints=tuple(points.astype("<f4").tobytes() for points in keypoints) if keypoints.size else (),
         )
 
     def _read_polygons(self, values: Mapping[str, list[Any]], count: int) -> tuple[bytes, ...]:
         """Packs the polygons of objects as shares of the image, or their masks."""
-        if OBJECT_MASKS in values and Content.POLYGONS not in self.contents:
-            return tuple(map(_run_lengths_of, values[OBJECT_MASKS]))
-        sides, points = iter(values[POLYGON]), values[POLYGON_POINTS]
-        if len(points) != count or 2 * sum(points) != len(values[POLYGON]):
+        if OBJECT_MASKS in self._objects.features and Content.POLYGONS not in self.contents:
+            return tuple(map(_run_lengths_of, self._objects.masks(values)))
+        try:
+            polygons = self._objects.polygons(values)
+        except ValueError:
+            polygons = []
+        if len(polygons) != count:
             raise invalid_row(f"the polygons of its {count} objects have other numbers of points than it says")
-        return tuple(pack_polygons([list(itertools.islice(sides, 2 * number))]) for number in points)
+        return tuple(pack_polygons([corners.ravel().tolist()]) for corners in polygons)
 
 
 def _read_rows(stored: StoredShard) -> Iterator[dict[str, Any]]:
@@ -256,32 +267,8 @@ def _rejected(stored: StoredShard, partition: Partition, row: Mapping[str, Any],
     return SampleRef(partition.key_prefix + row["key"], images, split=stored.split, failure=failure)
 
 
-def _read_label(values: Mapping[str, list[Any]], class_names: Sequence[str]) -> Value:
-    """Returns the class or list of classes of a record, or None."""
-    field = next((field for field in _LABELS if field in values), None)
-    if field is None:
-        return None
-    found = _find_classes(values, field, class_names)
-    return found if field.startswith("labels.") else found[0] if len(found) == 1 else None
-
-
-def _find_classes(values: Mapping[str, list[Any]], field: str, class_names: Sequence[str]) -> list[Any]:
-    kind = ClassValue.NAME if field.endswith("name") else ClassValue.ID if field.endswith("id") else ClassValue.INDEX
-    return [kind.find(value, class_names) for value in values[field]]
-
-
 def _as_text(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-
-def _pack_keypoints(values: Mapping[str, list[Any]], count: int) -> tuple[bytes, ...]:
-    """Packs the keypoints of each object in the format of `Objects`."""
-    columns = [values.get(field, []) for field in KEYPOINTS]
-    points = [float(value) for point in zip(*columns, strict=True) for value in point]
-    if not count or not points:
-        return ()
-    each = len(points) // count
-    return tuple(struct.pack(f"<{each}f", *points[start : start + each]) for start in range(0, len(points), each))
 
 
 def _run_lengths_of(data: bytes) -> bytes:
