@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
-from beam_tfrecords.dataset.attribute_hints import OF_DATASETS, explain_attribute
 from beam_tfrecords.dataset.files import MANIFEST, REMOVED, SUCCESS
 from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, StoredImages, check_manifest
 from beam_tfrecords.dataset.published import DamagedError, Success, read_latest, read_manifest, read_published
@@ -28,6 +27,7 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.layouts import Feature, Layout, parse_layout, with_class_names
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
+from beam_tfrecords.habits import explain_attribute
 from beam_tfrecords.nearest import did_you_mean, list_known
 from beam_tfrecords.tfrecord import Compression
 
@@ -137,13 +137,11 @@ class Dataset:
     if not TYPE_CHECKING:  # so that type checkers report missing attributes
 
         def __getattr__(self, name: str) -> Any:
-            hints = {}
-            if "manifest" in self.__dict__:  # not while it is unpickled
-                sizes = self.splits
-                largest = max(sizes, key=lambda split: sizes[split], default="train")
-                hints = {one: hint.format(split=largest) for one, hint in OF_DATASETS.items()}
-                hints |= {split: f"dataset[{split!r}]" for split in self.splits}
-            raise AttributeError(explain_attribute("dataset", name, hints, _SHOWN))
+            # It has no splits while it is unpickled.
+            sizes = self.splits if "manifest" in self.__dict__ else {}
+            own = {split: f"dataset[{split!r}]" for split in sizes}
+            largest = max(sizes, key=sizes.__getitem__, default="train")
+            raise AttributeError(explain_attribute("dataset", name, _SHOWN, own, split=largest))
 
     @property
     def name(self) -> str:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args, overloa
 
 import numpy as np
 
-from beam_tfrecords.dataset.attribute_hints import OF_RECORDS, explain_attribute
 from beam_tfrecords.dataset.dataset import Dataset, Form
 from beam_tfrecords.dataset.manifest import Shard, StoredImages
 from beam_tfrecords.errors import RequestError
@@ -23,6 +22,7 @@ from beam_tfrecords.extras import install_hint
 from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
+from beam_tfrecords.habits import explain_attribute
 from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.record_columns import RecordColumns
@@ -200,10 +200,9 @@ class Records(Sequence[Any]):
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):  # also while it is unpickled
                 raise AttributeError(name)
-            hints = OF_RECORDS
-            if isinstance(self._read, ReadExample):
-                hints = {**hints, **{one.name: f"records[{one.name!r}]" for one in self._read.features}}
-            raise AttributeError(explain_attribute("records", name, hints, self._shown))
+            features = self._read.features if isinstance(self._read, ReadExample) else ()
+            own = {one.name: f"records[{one.name!r}]" for one in features}
+            raise AttributeError(explain_attribute("records", name, self._shown, own))
 
     def _getitems(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Returns several records; reads adjacent records of a store with one request."""

@@ -26,15 +26,10 @@ from beam_tfrecords.beam_pipelines.messages.progress import (
 from beam_tfrecords.beam_pipelines.terminal import format_rate
 from beam_tfrecords.transforms.duplicates import stage as duplicates
 from beam_tfrecords.transforms.listing import indexing
-from beam_tfrecords.transforms.workspace import counts
 from beam_tfrecords.transforms.workspace.counts import (
     BlockCounts,
     StageCounts,
-    add_evaluated,
-    add_listed,
-    add_rewritten,
-    add_searched,
-    add_shards,
+    add_step,
     clear_stage_counts,
     read_stage_counts,
 )
@@ -96,7 +91,7 @@ def test_a_line_about_what_a_dead_worker_has_not_counted_says_the_stage(tmp_path
     monkeypatch.setattr(progress, "_LOG_SECONDS", 0.05)
     stream = io.StringIO()
     add_worker(tmp_path, "a", blocks=1, written=9)
-    add_evaluated(str(tmp_path))
+    add_step(str(tmp_path), evaluated=1, pause=0)
     with Progress(str(tmp_path), total=10, stream=stream):
         time.sleep(0.5)
     assert stream.getvalue().splitlines()[-1].startswith("checking limits")
@@ -106,23 +101,22 @@ def test_the_counts_of_the_stages_are_those_of_all_workers_in_this_launch(tmp_pa
     folder = str(tmp_path)
     assert read_stage_counts(folder) == StageCounts()
     for number in range(3):
-        add_shards(folder, "train" if number else "test", of=5, composed=1)
+        add_step(folder, composed=1, shards={"train" if number else "test": 5}, pause=0)
     (tmp_path / "stages" / "other.json").write_text('{"composed": 2, "shards": {"train": 5}}')
-    add_rewritten(folder)
+    add_step(folder, rewritten=1, pause=0)
     assert read_stage_counts(folder) == StageCounts(1, 5, {"train": 5, "test": 5})
     clear_stage_counts(folder)
     assert read_stage_counts(folder) == StageCounts()
-    add_shards(folder, "train", of=5, composed=1)
+    add_step(folder, composed=1, shards={"train": 5}, pause=0)
     assert read_stage_counts(folder).composed == 1
 
 
-def test_small_steps_are_written_now_and_then(tmp_path, monkeypatch):
+def test_small_steps_are_written_now_and_then(tmp_path):
     folder = str(tmp_path)
     for _ in range(3):
-        add_listed(folder)
+        add_step(folder, listed=1)
     assert read_stage_counts(folder).listed == 1
-    monkeypatch.setattr(counts, "_PAUSE_SECONDS", 0.0)
-    add_searched(folder, of=15)
+    add_step(folder, searched=1, ranges=15, pause=0)
     assert read_stage_counts(folder) == StageCounts(listed=3, searched=1, ranges=15)
 
 
@@ -131,8 +125,8 @@ def test_a_build_counts_listed_containers_and_searched_ranges(tmp_path, photos, 
         with tarfile.open(tmp_path / f"{number}.tar", "w") as archive:
             archive.add(photos / "cat", "cat")
     listed, searched = [], []
-    monkeypatch.setattr(indexing, "add_listed", listed.append)
-    monkeypatch.setattr(duplicates, "add_searched", lambda folder, *, of: searched.append(of))
+    monkeypatch.setattr(indexing, "add_step", lambda _, **found: listed.append(found))
+    monkeypatch.setattr(duplicates, "add_step", lambda _, **found: searched.append(found["ranges"]))
     flags = ["--image_size=8", "--class_names=cat", "--near_duplicates=4"]
     assert convert(f"--input={tmp_path}/*.tar", f"--output={tmp_path / 'out'}", *flags).code == 0
     assert len(listed) == 3

@@ -23,7 +23,7 @@ from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
-from beam_tfrecords.transforms.workspace.counts import add_block, add_evaluated
+from beam_tfrecords.transforms.workspace.counts import add_block, add_step
 from beam_tfrecords.transforms.workspace.state_files import write_state
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.beam_pipelines.version_builds import Source, make_source
@@ -196,7 +196,7 @@ def test_a_slow_build_has_a_speed_and_the_stage_that_runs(source, status, run):
     assert "speed: 0.06 samples/s" in shown
     assert "stage: " not in shown
     # A worker died before it had counted the last sample.
-    add_evaluated(str(folder))
+    add_step(str(folder), evaluated=1, pause=0)
     assert "stage: checking limits" in run("status", f"--output={source.output}").out
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from beam_tfrecords import build, mix, open_dataset, verify
-from beam_tfrecords.dataset.attribute_hints import OF_DATASETS, OF_RECORDS
+from beam_tfrecords.habits import _read_habits
 from tests.refusals import refuses
 from tests.tensorflow import load
 
@@ -125,8 +125,8 @@ def test_wrong_conditions_say_what_to_write(records):
 
 
 def test_hints_are_attributes_and_expressions_that_there_are(dataset, records):
-    of_datasets = {hint.format(split="train") for hint in OF_DATASETS.values()}
-    for hint in of_datasets | {*OF_RECORDS.values()}:
+    tables = _read_habits()
+    for hint in (one.format(split="train") for one in [*tables["dataset"], *tables["records"]]):
         for part in re.split(" or |, (?=DataLoader)", hint):
             # pandas is not among the libraries of this test.
             text = part.replace("label=...", "label='cat'").replace("+validation", "+test").replace(".to_pandas()", "")

@@ -67,7 +67,7 @@ def prepare_build(
     from beam_tfrecords.beam_pipelines.build.identity import describe_metadata
     from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild, plan_blocks, plan_publication, plan_search
     from beam_tfrecords.transforms.listing.listing import write_chunk_names
-    from beam_tfrecords.transforms.publishing.manifest import describe_heads
+    from beam_tfrecords.transforms.publishing.publication import describe_heads
 
     listing, tally, source = listed.listing, listed.tally, listed.source
     spec = resolve_arrays(spec, source, listing, tally)

@@ -23,20 +23,19 @@ from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, PreparedSample
 from beam_tfrecords.transforms.blocks.fetching import Fetched, fetch, read_images
 from beam_tfrecords.transforms.blocks.files_seen import FilesSeen, look_again
-from beam_tfrecords.transforms.blocks.guard import Convert, describe_failure, failure_of, guarded
+from beam_tfrecords.transforms.blocks.guard import Convert, check_memory_left, describe_failure, failure_of, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
 from beam_tfrecords.transforms.blocks.reuse import BlockReuse
 from beam_tfrecords.transforms.blocks.rows import join_rows, read_block
 from beam_tfrecords.transforms.libraries import check_libraries
 from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartWriter
-from beam_tfrecords.transforms.processes.memory_left import check_memory_left
 from beam_tfrecords.transforms.processes.worker import is_second_attempt
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, long_bytes
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef, is_mask
 from beam_tfrecords.transforms.stats import Change, Key, Stats, count_records
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
-from beam_tfrecords.transforms.workspace.counts import add_block, add_converted
+from beam_tfrecords.transforms.workspace.counts import add_block, add_step
 
 # Limits of a batch that is held before writing: samples, and bytes of their converted images and long values. Writing
 # photos one by one took 5% of the time of a build.
@@ -361,7 +360,9 @@ class _SampleWriter:
                 self._reject(refs[place], written)
             if self.reuse and not isinstance(written, _Left):
                 self.reuse.count(refs.keys[place], written, one.change)
-        add_converted(self.plan.folder, len(refs))
+        # In a store, each write would be a request.
+        if not storage.has_scheme(self.plan.folder):
+            add_step(self.plan.folder, converted=len(refs))
 
     def _finish(self, refs: RefColumns, prepared: Sequence[_Converted]) -> list[str | SampleError | _Left | None]:
         """Makes and writes examples; returns the label of each sample, why it is rejected, or that it is left out.

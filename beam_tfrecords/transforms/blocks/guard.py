@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import mmap
+import resource
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -11,11 +14,13 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.processes.isolation import TimeLimit, isolated
-from beam_tfrecords.transforms.processes.memory_left import check_memory_left
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, describe_locator
 from beam_tfrecords.transforms.service_faults import describe_fault
 
 Made = TypeVar("Made")
+# MAP_NORESERVE, which Python names only since 3.13. Without it, Linux refuses to map more memory than the machine has,
+# although most images need little (mmap(2)).
+_NORESERVE = 0x4000 if sys.platform == "linux" else 0
 # Takes a reference and its images: image name -> bytes.
 Convert: TypeAlias = "Callable[[SampleRef, Mapping[str, bytes]], Made]"
 
@@ -100,3 +105,26 @@ def describe_failure(ref: SampleRef, error: SampleError, paths: PublishedPaths =
 
 def _name(ref: SampleRef, _: Mapping[str, bytes]) -> str:
     return ref.uri or ref.key
+
+
+def check_memory_left(needed: int) -> None:
+    """Checks that memory can be allocated, without using it.
+
+    Args:
+      needed: bytes.
+
+    Raises:
+      BuildError: this process may not allocate that much memory.
+    """
+    if not needed:
+        return
+    try:
+        # Larger values mean no limit, but address spaces are limited.
+        mmap.mmap(-1, min(needed, 1 << 40), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE).close()
+    except OSError as error:
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        why = "" if limit == resource.RLIM_INFINITY else f"; `ulimit -v` allows {limit >> 20:,} MiB in all"
+        raise BuildError(
+            f"a worker process cannot have the {needed >> 20:,} MiB of memory that an image may take: {error.strerror}"
+            f"{why}; allow more, or lower `max_image_memory`"
+        ) from error

@@ -15,7 +15,7 @@ from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, Image, 
 from beam_tfrecords.transforms.parts import Part, PartWriter, read_index
 from beam_tfrecords.transforms.stats import Key, Stats, count_records
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
-from beam_tfrecords.transforms.workspace.counts import add_rewritten
+from beam_tfrecords.transforms.workspace.counts import add_step
 
 # Maximum number of images in a line of the list. An image such as a site's "not available" may occur a million times.
 MOST_IMAGES = 1000
@@ -224,5 +224,5 @@ def drop_rows(part_and_rows: tuple[Part, frozenset[int]], *, search: DuplicateSe
                 row = {name: values[record.number : record.number + 1] for name, values in columns.items()}
                 writer.add([record.data], [masked_crc32c(record.data)], row)
         written = writer.close()
-    add_rewritten(search.folder)
+    add_step(search.folder, rewritten=1, pause=0)
     return dataclasses.replace(written[0], number=part.number) if written else None

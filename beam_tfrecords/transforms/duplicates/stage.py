@@ -36,7 +36,7 @@ from beam_tfrecords.transforms.duplicates.search import (
 from beam_tfrecords.transforms.parts import Part, without_hashes
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
 from beam_tfrecords.transforms.stats import Stats
-from beam_tfrecords.transforms.workspace.counts import add_searched
+from beam_tfrecords.transforms.workspace.counts import add_step
 
 
 class FindDuplicates(beam.PTransform):
@@ -166,12 +166,12 @@ def _find_repeated(
     bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch
 ) -> Iterator[tuple[PartId, tuple[bytes, bool]]]:
     yield from find_repeated(bucket, most_rows=search.most_rows)
-    add_searched(search.folder, of=search.ranges)
+    add_step(search.folder, searched=1, ranges=search.ranges)
 
 
 def _find_near(bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> NearHashes:
     near = find_near(bucket, search=search)
-    add_searched(search.folder, of=search.ranges)
+    add_step(search.folder, searched=1, ranges=search.ranges)
     return near
 
 

@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.service_faults import PAUSES, describe_fault
 from beam_tfrecords.transforms.sources.partition import Partition, ReadPartition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
-from beam_tfrecords.transforms.workspace.counts import add_listed
+from beam_tfrecords.transforms.workspace.counts import add_step
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 Result = TypeVar("Result")
@@ -92,7 +92,7 @@ def index_container(partition: Partition, *, plan: IndexPlan) -> str:
         except UnreadableError as error:
             values = {"unreadable": error.args}
         storage.write_bytes(checkpoint, msgpack.packb(values, unicode_errors="surrogateescape"))
-    add_listed(plan.folder)
+    add_step(plan.folder, listed=1)
     return checkpoint
 
 
@@ -252,7 +252,7 @@ def join_bundles(bundles: Iterable[bytes], *, partition: Partition, plan: IndexP
         staged += files
     checkpoint = _checkpoint_of(partition, plan.folder)
     storage.write_bytes(checkpoint, msgpack.packb(_checkpoint_values(listing, tally, staged, plan.run_id, "")))
-    add_listed(plan.folder)
+    add_step(plan.folder, listed=1)
     return checkpoint
 
 

@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.publishing.lists import find_examples, read_outco
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.request.schedule_spec import GuardMode
 from beam_tfrecords.transforms.stats import Stats
-from beam_tfrecords.transforms.workspace.counts import add_evaluated
+from beam_tfrecords.transforms.workspace.counts import PAUSE_SECONDS, add_step
 from beam_tfrecords.transforms.workspace.output_folder import remove_replaced_files
 
 # Maximum number of failures in a message.
@@ -48,7 +48,7 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     Raises:
       BuildError: samples are lost, see `check_counts`; or another build has taken over.
     """
-    add_evaluated(publication.folder)
+    add_step(publication.folder, evaluated=1, pause=PAUSE_SECONDS if storage.has_scheme(publication.folder) else 0)
     check_counts(stats, listed=publication.listed)
     if causes := tuple(publication.find_causes(stats)):
         return _open(publication, stats, Decision(publishes=False, causes=causes, reasons=stats.failure_reasons()))

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import CARD, CROISSANT, MANIFEST, REPORT, SHARDS, SUCCESS, ShardNames, dali_index
-from beam_tfrecords.dataset.manifest import lists_shards
+from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, lists_shards
 from beam_tfrecords.dataset.published_paths import PublishedPaths
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.publishing.changes import History
-from beam_tfrecords.transforms.publishing.manifest import manifest_json
 from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
 from beam_tfrecords.transforms.request.build_spec import Duplicates
-from beam_tfrecords.transforms.stats import Stats, share_above
+from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats, find_size, share_above
 from beam_tfrecords.transforms.workspace.output_folder import Journal, add_to_journal
 
 
@@ -32,6 +34,12 @@ class WrittenFile(NamedTuple):
 
     sha256: str
     bytes: int
+
+
+def describe_heads(layout: Layout) -> dict[str, Any]:
+    """Returns the manifest entry with the classes of the features that have some of their own; none without them."""
+    names = {name: list(head.class_names) for name, head in layout.heads.items()}
+    return {"heads": names} if names else {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,15 +172,48 @@ class Publication:
             remedy["max_failures"] = share_above(failed, listed)
         return remedy if stats.total("written") else {}
 
-    def describe(self, stats: Stats, **files: Any) -> dict[str, Any]:
-        """Returns the manifest; `files` are `shards` and `files` of `manifest_json`, once they are written."""
-        return manifest_json(
-            name=self.name,
-            listed=self.listed,
-            class_names=self.class_names,
-            listed_classes=self.listed_classes,
-            layout=self.layout,
-            metadata=self.metadata,
-            stats=stats,
-            **files,
+    def describe(
+        self, stats: Stats, *, shards: Sequence[Shard] = (), files: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, Any]:
+        """Returns the manifest. The same data and spec always give the same manifest, so it contains no times.
+
+        Only `reuse` and the digest of `changes.json` depend on previous datasets.
+
+        Args:
+          stats: the counts of the build.
+          shards: all shards, by split and number; empty before they are composed. See `lists_shards`.
+          files: name of every other file -> hex SHA-256; empty before they are written.
+        """
+        by_split, heads = stats.by_split(self.listed), self.layout.heads
+        counted = Counter(shard.split for shard in shards)
+        of_splits = {name: metric for name, metric in BUILD_METRICS.items() if metric.of_splits}
+        splits = {
+            split: {
+                "listed": samples,
+                "shards": counted[split],
+                **{name: metric.read(by_split[split], split) for name, metric in of_splits.items()},
+                **({"heads": {name: stats.by("head", split, name) for name in heads}} if heads else {}),
+            }
+            for split, samples in sorted(self.listed.items())
+            if split
+        }
+        # A filter may leave classes out on purpose.
+        unwritten = (
+            []
+            if stats.total("filtered")
+            else sorted({*self.listed_classes}.difference(*(entry["classes"] for entry in splits.values())))
         )
+        return {
+            **MANIFEST_FORMAT,
+            "name": self.name,
+            "listed": sum(self.listed.values()),
+            **{name: metric.read(stats) for name, metric in BUILD_METRICS.items() if metric.of_build},
+            "class_names": list(self.class_names),
+            **describe_heads(self.layout),
+            **({"unwritten_classes": unwritten} if unwritten else {}),
+            "splits": splits,
+            **({"shards": [shard.to_json() for shard in shards]} if lists_shards(len(shards)) else {}),
+            "files": files,
+            **({"array_size": find_size(stats)} if Content.ARRAY in self.layout.required else {}),
+            **self.metadata,
+        }

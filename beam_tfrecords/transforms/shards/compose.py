@@ -20,7 +20,7 @@ from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.parts import Cuts, Part, read_cuts, read_index
 from beam_tfrecords.transforms.shards.plan import GroupKey, PlacedPart, find_edge, find_shards, part_order
-from beam_tfrecords.transforms.workspace.counts import add_shards
+from beam_tfrecords.transforms.workspace.counts import add_step
 
 _READERS = 8
 
@@ -82,7 +82,7 @@ def compose_shards(
     ]
     # If the group has all shards, publishing follows at once, so a store need not get the counts.
     if fence and not (storage.has_scheme(names.staging) and len(shards) == of):
-        add_shards(names.staging, split, of=of, composed=len(shards))
+        add_step(names.staging, composed=len(shards), shards={split: of}, pause=0)
     # Otherwise Arrow would keep this memory, and take more for the next shards.
     pa.default_memory_pool().release_unused()
     return shards

@@ -114,8 +114,8 @@ _lock = threading.Lock()
 _own: dict[tuple[int, str], tuple[str, Any, float]] = {}
 # Files of counts that are read from a store in parallel.
 _READERS = 8
-# Minimum seconds between writes for small steps. The last steps of a process may be missing; nothing depends on them.
-_PAUSE_SECONDS = 0.2
+# Minimum seconds between writes for small steps.
+PAUSE_SECONDS = 0.2
 # The same for blocks in a store, where each write is a request, in processes whose launcher knows the outcome. Their
 # first write waits as well, so that a build of seconds sends none.
 _STORE_PAUSE_SECONDS = 2.0
@@ -137,44 +137,19 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
     _add(BuildFolder(folder).workers, found, pause=pause)
 
 
-def add_converted(folder: str, samples: int) -> None:
-    """Adds samples of an unfinished block to the counts of this process. In a store, each write would be a request."""
-    if not storage.has_scheme(folder):
-        _add(BuildFolder(folder).stages, [StageCounts(converted=samples)], pause=_PAUSE_SECONDS)
+def add_step(folder: str, *, pause: float = PAUSE_SECONDS, **found: Any) -> None:
+    """Adds what this process has done in a stage before or after the blocks to its counts in the build's folder.
+
+    Args:
+      pause: minimum seconds between writes. The last steps of a process may be missing; nothing depends on them.
+      found: fields of `StageCounts`.
+    """
+    _add(BuildFolder(folder).stages, [StageCounts(**found)], pause=pause)
 
 
 def add_records(folder: str, records: int) -> None:
     """Adds records that this process has read to its counts in a folder."""
     _add(BuildFolder(folder).workers, [BlockCounts(written=records)])
-
-
-def add_rewritten(folder: str) -> None:
-    """Adds a part that this process has rewritten to its counts in the build's folder."""
-    _add(BuildFolder(folder).stages, [StageCounts(rewritten=1)])
-
-
-def add_shards(folder: str, split: str, *, of: int, composed: int) -> None:
-    """Adds a group of shards that this process has composed to its counts; `of` is the split's number of shards."""
-    _add(BuildFolder(folder).stages, [StageCounts(composed=composed, shards={split: of})])
-
-
-def add_evaluated(folder: str) -> None:
-    """Adds an evaluation of limits and guards to the counts of this process."""
-    _add(
-        BuildFolder(folder).stages,
-        [StageCounts(evaluated=1)],
-        pause=_PAUSE_SECONDS if storage.has_scheme(folder) else 0,
-    )
-
-
-def add_listed(folder: str) -> None:
-    """Adds a container that this process has listed to its counts in the folder of the listing."""
-    _add(BuildFolder(folder).stages, [StageCounts(listed=1)], pause=_PAUSE_SECONDS)
-
-
-def add_searched(folder: str, *, of: int) -> None:
-    """Adds a searched range of hashes to the counts of this process; `of` is the number of all ranges."""
-    _add(BuildFolder(folder).stages, [StageCounts(searched=1, ranges=of)], pause=_PAUSE_SECONDS)
 
 
 def _add(folder: str, found: Sequence[Counts], *, pause: float = 0.0) -> None:
