@@ -43,7 +43,7 @@ _UNREAD = frozenset(
         "unknown_format", "unsupported_format", "invalid_file", "no_class_folders", "unclear_folders", "single_class",
         "unclear_class_level", "part_or_class", "missing_image_column", "missing_label_column", "unclear_label_column",
         "missing_header", "labels_without_images", "turned_boxes", "split_or_class", "missing_mask_column",
-        "missing_masks", "missing_content", "column_without_labels",
+        "missing_masks", "missing_content", "column_without_labels", "missing_images",
     }
 )  # fmt: skip
 # Most requests to try for one refusal, and most settings to add one after the other.

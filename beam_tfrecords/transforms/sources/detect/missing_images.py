@@ -67,7 +67,7 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: f
       RequestError: none of the first images exists, or too few; suggests the fix if all of the very first exist at
         similar paths.
     """
-    images = first_images(table, columns)
+    images = _with_known_schemes(table, first_images(table, columns))
     if any(map(storage.has_scheme, (table.path, *roots))):
         _refuse_missing_remote(table, images, roots)
         return
@@ -81,6 +81,26 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: f
     names += itertools.islice(images, _MOST_ROWS - _ROWS)
     if _are_missing(names, roots):
         raise _refusal(table.path, names, roots)
+
+
+def _with_known_schemes(table: Table, images: Iterator[str]) -> Iterator[str]:
+    """Yields the images.
+
+    Raises:
+      RequestError: no file system has the scheme of the first one, such as `azureml://`.
+    """
+    first = next(images, None)
+    if first is not None and storage.has_scheme(first):
+        try:
+            storage.check_scheme(first)
+        except storage.SchemeError as error:
+            raise RequestError(
+                f"{quote_input(table.path)}: {error}; expected paths, which `image_root` completes",
+                code="missing_images",
+            ) from error
+    if first is not None:
+        yield first
+    yield from images
 
 
 def _refuse_some_missing(table: Table, rows: Sequence[str], roots: Sequence[str], most: float) -> None:

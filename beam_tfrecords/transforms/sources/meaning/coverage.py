@@ -141,22 +141,23 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
 
 def describe_coverage(coverage: Coverage) -> str:
     """Says what a reading uses and what it leaves, such as `6 of 8 images, 2 classes; leaves valid`."""
-    trial = coverage.trial
-    if not trial.is_whole:
-        return f"more than {trial.samples - 1:,} samples" if trial.samples else ""
+    trial, left = coverage.trial, coverage.left
     of = f" of {coverage.total:,}" if coverage.total > trial.num_images else ""
     words = [f"{trial.num_images:,}{of} {_plural('image', coverage.total or trial.num_images)}"]
-    if not trial.images:
-        words = [f"{trial.samples:,} {_plural('sample', trial.samples)}"]
+    if not (trial.is_whole and trial.num_images):
+        more = "" if trial.is_whole else "more than "
+        words = [f"{more}{trial.samples - (not trial.is_whole):,} {_plural('sample', trial.samples)}"]
+    if not trial.samples:
+        return ""
     if len(trial.splits) > 1:
         words[0] += f" in {len(trial.splits)} splits"
-    words += [f"{trial.objects:,} {_plural('object', trial.objects)}"] * bool(trial.objects)
-    words += [f"{len(trial.masks):,} {_plural('mask', len(trial.masks))}"] * bool(trial.masks)
+    if trial.is_whole:
+        words += [f"{trial.objects:,} {_plural('object', trial.objects)}"] * bool(trial.objects)
+        words += [f"{len(trial.masks):,} {_plural('mask', len(trial.masks))}"] * bool(trial.masks)
     count = len(trial.labels)
     words += [f"{count:,} {'class' if count == 1 else 'classes'}"] * bool(count)
-    more = ", …" if len(coverage.left) > _MOST_NAMED else ""
-    left = f"leaves {', '.join(coverage.left[:_MOST_NAMED])}{more}" if coverage.left else ""
-    return "; ".join(filter(None, (", ".join(words), coverage.implausible, left)))
+    shown = f"leaves {', '.join(left[:_MOST_NAMED])}{', …' if len(left) > _MOST_NAMED else ''}" if left else ""
+    return "; ".join(filter(None, (", ".join(words), coverage.implausible, shown)))
 
 
 def _plural(word: str, count: int) -> str:
