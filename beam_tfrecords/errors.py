@@ -22,7 +22,7 @@ class Suggestion:
     """One way to make a request unambiguous.
 
     Attributes:
-      meaning: what the build would then contain.
+      meaning: contents of the dataset that the build would then write.
       settings: name -> value of the settings to add to the request; None removes a setting.
       gives: what it uses of the input and what it leaves, found by trying it; "" if that is unknown.
     """

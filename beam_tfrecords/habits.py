@@ -48,7 +48,7 @@ def explain_name(word: str, *, known: Collection[str], ask: Callable[[str], str]
       word: the name.
       known: names of settings, and of flags that are not settings.
       ask: makes a hint of what the name means, which is a name or `name=value`.
-      flags: more names, such as those of Beam's flags.
+      flags: more names, such as the names of Beam's flags.
     """
     meant = next((one for one in _find_meanings(word, "names") if one.partition("=")[0] in known), None)
     if meant is None and "splits" in known and (advice := _find_meanings(word, "advice")):

@@ -33,7 +33,7 @@ __all__ = ["RecordDataset", "RecordStream", "collate"]
 class RecordDataset(torch.utils.data.Dataset[Any]):
     """A map-style dataset, for a `DataLoader` that shuffles. Reads all records of a batch together.
 
-    Images are [C, H, W], as PyTorch expects them, in dicts and in pairs; those of the records themselves are [H, W, C].
+    Images are [C, H, W], as PyTorch expects them, in dicts and in pairs; the records themselves have [H, W, C].
 
         >>> from beam_tfrecords import open_dataset
         >>> dataset = RecordDataset(open_dataset("out/")["train"], image_size=8, resize_mode="crop", as_supervised=True)
@@ -191,7 +191,7 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         """
         if state["identity"] != self._identity:
             raise ValueError(
-                f"the state is that of {state['identity']}; expected {self._identity} (records, shuffle, seed, shard)"
+                f"the state belongs to {state['identity']}; expected {self._identity} (records, shuffle, seed, shard)"
             )
         self._position.copy_(torch.tensor([state["epoch"], state["begin"]]))
         self._given = self._passed = state["given"]

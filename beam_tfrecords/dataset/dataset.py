@@ -439,7 +439,7 @@ def read_dataset(path: str) -> Dataset:
 def open_whole(path: str) -> tuple[Dataset | None, str | None]:
     """Opens a dataset only if every file in its manifest exists with the recorded size.
 
-    Arguments, results and errors are those of `open_published`.
+    Takes, returns and raises the same as `open_published`.
     """
     dataset, damage = open_published(path)
     missing = dataset.find_missing() if dataset else []

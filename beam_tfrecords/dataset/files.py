@@ -30,7 +30,7 @@ INDEX_FOLDER = "index"
 DALI_FOLDER = "dali"
 # Names of version folders.
 VERSION_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z")
-# All files except shards, label files, and those in folders.
+# All files except shards, label files, and files in folders.
 _FIXED = frozenset(
     {
         CARD, CHANGES, CROISSANT, DATASET_INFO, DUPLICATES, FAILURES, FEATURES, LABEL_MAP, MANIFEST, REMOVED, REPORT,

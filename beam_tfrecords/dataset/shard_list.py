@@ -63,7 +63,7 @@ def read_shards(path: str, manifest: Mapping[str, Any]) -> list[Shard]:
         shards = read_rows(data)
         counts = {split: entry["shards"] for split, entry in manifest["splits"].items()}
         if [shard.split for shard in shards] != [split for split in sorted(counts) for _ in range(counts[split])]:
-            raise ValueError("its shards are not those of the manifest's splits, in their order")
+            raise ValueError("its shards do not match the manifest's splits in their order")
     except ValueError as error:
         raise DamagedError(f"{SHARDS} cannot be read: {error}") from error
     return shards

@@ -131,7 +131,7 @@ class Feature:
       length: its number of values, if that is fixed and not one; 0 for other features.
       columns: the table columns with these values, in order; empty if one column has them, or until they are known.
       is_class: whether it is the index of a class of its own column.
-      class_names: these classes in index order; in a request those that it names, with or without numbers.
+      class_names: these classes in index order; in a request the classes that it names, with or without numbers.
       moves: one of MOVES for a vector of points of the image, stored as shares of the stored image; "" for others.
       kind: the entry of its field in the table of fields.
     """

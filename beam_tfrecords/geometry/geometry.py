@@ -37,7 +37,7 @@ def swaps_sides(orientation: int | np.ndarray) -> bool | np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Geometry:
-    """Maps the pixels of a file to those of the stored image: turned, resized, then cropped or padded.
+    """Maps the pixels of a file to the pixels of the stored image: turned, resized, then cropped or padded.
 
     Attributes:
       height: height of the image in the file in pixels, before turning.
@@ -108,7 +108,7 @@ class Geometry:
         return int((self.resized_height - self.final_height) / 2), int((self.resized_width - self.final_width) / 2)
 
     def to_stored(self) -> np.ndarray:
-        """Returns the affine map from pixel coordinates in the file to those in the stored image.
+        """Returns the affine map from pixel coordinates in the file to coordinates in the stored image.
 
         Coordinates are (x, y) from the top left corner of the image: the center of the first pixel is (0.5, 0.5).
 

@@ -41,7 +41,7 @@ def move_boxes(
     Args:
       boxes: [n, 4] float64 (xmin, ymin, xmax, ymax) in pixels of the old image.
       size: (width, height) of the old image.
-      to_new: [2, 3] map from the pixels of the old image to those of the new one.
+      to_new: [2, 3] map from the pixels of the old image to the pixels of the new image.
       new_size: (width, height) of the new image.
       noise: size in pixels of a side that comes from rounding.
     """

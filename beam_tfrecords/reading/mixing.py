@@ -76,7 +76,7 @@ def _check_layouts(layouts: Sequence[Layout]) -> None:
         if differing:
             name = differing[0]
             raise RequestError(
-                f"mix: examples of part {number} have other features than those of part 0: {', '.join(differing)}; "
+                f"mix: examples of part {number} have other features than in part 0: {', '.join(differing)}; "
                 f"{name} is {first.get(name, 'missing')} in part 0 and {other.get(name, 'missing')} in part {number}; "
                 "expected datasets of one `layout`",
                 code="layouts_differ",

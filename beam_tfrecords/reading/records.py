@@ -158,7 +158,7 @@ class Records(Sequence[Any]):
         """Returns a DataFrame with a row for each record, in their order.
 
         Args:
-          columns: columns as in `filter`; None for those of the index. Only `labels` and columns of the layout take as
+          columns: columns as in `filter`; None for all of the index. Only `labels` and columns of the layout take as
             long as reading the records.
 
         Raises:
@@ -349,7 +349,7 @@ class Records(Sequence[Any]):
         return self._choose(np.concatenate([np.arange(one.start, one.stop) for one in ranges]))
 
     def joined(self, gap: int) -> Records:
-        """Returns the same records; reads those of a store with one request if at most `gap` bytes lie between them."""
+        """Returns the same records; reads a store with one request if at most `gap` bytes lie between them."""
         return self._with(lambda source: dataclasses.replace(source, reader=source.reader.joined(gap)))
 
     def resized(self, image_size: ImageSize, resize_mode: ResizeMode | None = None) -> Records:
@@ -392,7 +392,7 @@ class Records(Sequence[Any]):
         """Returns these records in an order in which each class comes equally often.
 
         The order consists of rounds with one record of each class that these records have. It ends when all records of
-        the largest class have been used; those of other classes repeat. It takes 8 bytes of memory per position. To use
+        the largest class have been used; other records repeat. It takes 8 bytes of memory per position. To use
         some of the records, filter them first.
 
         Args:

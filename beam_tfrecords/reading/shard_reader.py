@@ -1,4 +1,4 @@
-"""Reads serialized examples from the shards of one dataset through its index; keeps those of a store in a cache."""
+"""Reads serialized examples from the shards of one dataset through its index; caches examples of a store."""
 
 from __future__ import annotations
 

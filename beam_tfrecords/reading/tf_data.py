@@ -91,7 +91,7 @@ def load(
         side; such images cannot be batched if their sizes differ). There is no default: None is only for stored images
         of one size with the aspect ratio of `image_size`.
       channels: channels of decoded images: 1, 3 or 4, or 0 for the channels of each file. None uses the channels of
-        the build, or 3 if the build kept those of each file. Raw pixels have the channels they were stored with.
+        the build, or 3 if the build kept the channels of each file. Raw pixels have the channels they were stored with.
       transform: applied to every example, a dict of tensors by feature name, before batching.
       drop_remainder: drops a last batch that is not full.
       as_supervised: returns (image, label), or (image, mask), instead of a dict.

@@ -511,7 +511,7 @@ def partition_listing(root: str, *, literal: bool = False) -> list[Partition]:
 
 
 def list_partition(root: str, part: Partition, *, special: bool = False, literal: bool = False) -> Iterator[FileEntry]:
-    """Lists the files of one partition; the other arguments are those of `list_files` and `partition_listing`."""
+    """Lists the files of one partition; takes the other arguments of `list_files` and `partition_listing`."""
     return _system(root).list_partition(root, part, special=special, literal=literal)
 
 

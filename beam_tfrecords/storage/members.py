@@ -264,7 +264,7 @@ def check_content(size: int, crc: int, place: Place) -> None:
     """Checks size and CRC-32 of the content of a member of a zip archive.
 
     Raises:
-      MemberError: they differ from those in the directory.
+      MemberError: they differ from the directory.
     """
     if size != place.size:
         raise _corrupt(place, f"it does not have the {place.size:,} bytes that the archive says")

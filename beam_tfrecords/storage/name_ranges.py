@@ -35,7 +35,7 @@ class Page(NamedTuple):
 
 
 class Names:
-    """The names of the objects below a folder, or of those that match a glob; see `storage.list_files`.
+    """The names of the objects below a folder, or of the objects that match a glob; see `storage.list_files`.
 
     Args:
       root: URI of the bucket, with a slash at the end.

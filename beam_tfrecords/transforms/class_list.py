@@ -104,7 +104,7 @@ def fit_classes(
 ) -> ClassNames:
     """Returns the classes that labels mean by name, by id or by number.
 
-    Numbers are those of the list. If the list has none, they count from 0 or, if all labels fit only so, from 1. Labels
+    The list gives the numbers. If the list has none, they count from 0 or, if all labels fit only so, from 1. Labels
     may have leading zeros.
 
     Args:

@@ -249,7 +249,7 @@ def count_records(
 
     Args:
       class_names: class names of each record.
-      columns: those of the `COUNTED` index columns that have values.
+      columns: the `COUNTED` index columns that have values.
       heads: feature -> class name of each record, of the layout's heads.
       times: -1 subtracts records that are dropped.
     """

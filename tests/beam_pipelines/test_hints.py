@@ -410,7 +410,7 @@ ELSEWHERE = {
     "how the names of masks end; leave `mask_suffix` out": "tests/beam_pipelines/test_mask_colors.py",
     "would be compressed as a photo; use `mask_column=": "test_what_messages_about_several_images_offer_is_right",
     "and these have several; leave it out, and name": "test_what_messages_about_several_images_offer_is_right",
-    "only describes the function of `map`; use, for example,": "tests/beam_pipelines/test_map.py",
+    "only has an effect with `map`; use, for example,": "tests/beam_pipelines/test_map.py",
     "get a whole one, or use `allow_damaged_containers`": "tests/beam_pipelines/test_damaged_containers.py",
     "or ignore the column with `split_column=`": "tests/cases/columns.yaml",
     "use `requester_pays=PROJECT`": "tests/integration/test_gcs.py",

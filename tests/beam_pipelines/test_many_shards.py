@@ -213,7 +213,7 @@ def test_a_changed_list_is_found(copied, verify, place):
         ("index", "index/../../other.parquet", "which is not in the dataset"),
         ("records", -1, "column records has a negative number"),
         ("bytes", None, "column bytes has null"),
-        ("split", "test", "its shards are not those of the manifest's splits"),
+        ("split", "test", "its shards do not match the manifest's splits"),
     ],
 )
 def test_a_list_that_no_build_writes_is_refused(copied, column, value, says):
@@ -242,7 +242,7 @@ def test_a_list_with_other_numbers_of_shards_is_refused(copied):
     for changed in (table.slice(0, 13), pa.concat_tables([table, table])):
         pq.write_table(changed, copied / "shards.parquet")
         publish(copied)
-        with pytest.raises(BuildError, match="its shards are not those of the manifest's splits"):
+        with pytest.raises(BuildError, match="its shards do not match the manifest's splits"):
             open_dataset(copied)
 
 

@@ -136,7 +136,7 @@ def test_a_requested_split_without_samples_is_noted(photos, tmp_path, convert):
     flags = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--image_size=16", "--class_names=cat"]
     ran = convert(*flags, "--splits=train=0.998,validation=0.001,test=0.001")
     assert ran.code == 0, ran.err
-    note = "--splits asks for validation, test, which got none of 2 samples"
+    note = "--splits asks for validation, test, which got none of the 2 samples"
     assert f"note: {note}" in ran.out
     assert json.dumps(note.replace("--splits", "`splits`")) in json.dumps(manifest_of(tmp_path / "out")["notes"])
 

@@ -206,7 +206,7 @@ def test_a_mixture_is_read_as_records_are(records, names):
     again = stream(mixed)
     again.load_state_dict(stream(mixed).state_dict(examples=3 * BATCH))
     assert names_of(DataLoader(again, BATCH, num_workers=2)) == shuffled[3:]
-    with pytest.raises(ValueError, match="the state is that of"):
+    with pytest.raises(ValueError, match="the state belongs to"):
         stream(mix([(records, 0.5), (records, 0.5)])).load_state_dict(stream(mixed).state_dict())
 
 
@@ -284,7 +284,7 @@ def test_a_state_of_other_records_is_refused(records):
         RecordStream(records, shuffle=True, run_length=4),
     )
     for other in others:
-        with pytest.raises(ValueError, match="the state is that of"):
+        with pytest.raises(ValueError, match="the state belongs to"):
             other.load_state_dict(state)
 
 

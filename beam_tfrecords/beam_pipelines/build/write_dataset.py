@@ -66,7 +66,7 @@ class WriteDataset(beam.PTransform):
       key_column, image_column, label_column: field of dictionaries, rows and examples with the key, the image and the
         label; the defaults are `key`, `image` and `label`, or TensorFlow's names in examples. The key of an example
         without one is the hash of its bytes. Other fields are columns, except `images`, `mask`, `split` and `objects`.
-      settings: settings of `build`, except those of its input and `map`. The default of `name` is the name of the
+      settings: settings of `build`, except for its input and `map`. The default of `name` is the name of the
         folder. For other contents than an image with one label, `layout` is needed.
 
     Raises:

@@ -155,7 +155,7 @@ def run(*command: str) -> None:
     except OSError as error:
         code = _fail(f"the output cannot be printed: {error.strerror}", code=FAILED)
     sys.stderr.flush()
-    # Beam's job servers and temporary folders end here; those that are gone already would print tracebacks.
+    # Beam's job servers and temporary folders end here; folders that are already gone would print tracebacks.
     with contextlib.redirect_stderr(io.StringIO()):
         atexit._run_exitfuncs()
     # A runner's threads may never end, and unloading Beam's thousand modules would take 0.2 s.

@@ -42,7 +42,7 @@ def summarize_dataset(
       dataset: the dataset.
       seconds: duration of the build.
       image_root: the folder where published paths start; "" if there is none.
-      request_metrics: returns the requests to object stores, including those of this function.
+      request_metrics: returns the requests to object stores, including the requests of this function.
     """
     path, manifest = dataset.path, dataset.manifest
     examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])

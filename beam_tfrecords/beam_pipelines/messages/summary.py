@@ -272,7 +272,7 @@ def describe_reasons(reasons: Mapping[str, int], examples: Mapping[str, Example]
 
 
 def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[str]:
-    """Returns lines about identical images, those in more than one split first; none without any.
+    """Returns lines about identical images, beginning with images in several splits; no lines if there are none.
 
     Args:
       counts: metric of identical images -> count.

@@ -32,7 +32,7 @@ class Distribution:
         self._sums = np.zeros(_BINS)
 
     def add(self, values: np.ndarray) -> None:
-        """Adds values; skips those that are not positive and finite, such as unknown sizes."""
+        """Adds the positive finite values; skips others, such as unknown sizes."""
         values = values[np.isfinite(values) & (values > 0)].astype(float)
         if not len(values):
             return

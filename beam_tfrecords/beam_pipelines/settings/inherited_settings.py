@@ -41,7 +41,7 @@ def read_request(raw_values: Mapping[str, Any]) -> BuildSpec:
 
 
 def _inherit_settings(raw_values: Mapping[str, Any], of_input: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the raw values of a request, and for missing settings those of its inputs if they are datasets of ours.
+    """Returns the raw values of a request, with missing settings taken from inputs that are datasets of beam-tfrecords.
 
     `image_encoding=keep` without other image settings keeps images as they are stored, with the dataset's settings.
 

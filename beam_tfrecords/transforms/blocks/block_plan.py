@@ -34,7 +34,7 @@ class BlockPlan:
       image_timeout: seconds that the conversion of one sample may take.
       max_image_memory: bytes of memory that the conversion of one sample may take.
       hashes_files: whether the fingerprint of a file is the hash of its bytes.
-      libraries: library -> its version on the launcher; a worker needs the same versions of those that decide records.
+      libraries: library -> its version on the launcher; a worker needs the same if it decides records.
       group_rows: whether references with one key are one sample.
       last_member_wins: whether a member of an archive replaces earlier members with the same name.
       map: applies the user's function; None without one.

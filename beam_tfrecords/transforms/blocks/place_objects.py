@@ -1,4 +1,4 @@
-"""Maps objects and points from the pixels of the source to those of the stored image. All functions are pure."""
+"""Maps objects and points from the pixels of the source to the pixels of the stored image. All functions are pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the references of a block in their final order, and resolves those with the same key.
+"""Reads the references of a block in their final order, and resolves references with the same key.
 
 Of references with the same key, it rejects all but one, keeps the last, or merges all into one sample.
 """

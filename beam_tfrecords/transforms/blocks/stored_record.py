@@ -99,7 +99,7 @@ class StoredRecord:
 
 
 def files_in(ref: SampleRef, images: Mapping[str, bytes], records: Layout | None) -> Mapping[str, bytes]:
-    """Returns the files of a sample: those that its record contains, or its images if it is no record of a dataset.
+    """Returns the files that the record of a sample contains, or its images if it is not a record of a dataset.
 
     Args:
       images: image name, as in the reference -> bytes.

@@ -34,7 +34,7 @@ class ConvertedImage:
       data: encoded file, or raw [H, W, C] pixels in row-major order.
       format: "jpeg", "png", "webp", "raw", or the lower-case name of the format of a kept file.
       channels: 1, 3 or 4; for a kept file, the channels of the file; any number for an array.
-      geometry: maps the pixels of the file to those of the stored image.
+      geometry: maps the pixels of the file to the pixels of the stored image.
       replaced_format: format of a source that should be kept but is stored as PNG because of its kind; else None.
       kept_orientation: EXIF orientation of a kept file, 2 to 8, that readers must still apply; None if there is none.
       stored_maximum: largest value, 0 to 255, of an image stored with 8 bits whose source has more (for a kept file, as

@@ -98,7 +98,7 @@ def draw_polygons(polygons: Sequence[np.ndarray] | RunLengths, to_stored: np.nda
 
     Args:
       polygons: polygons as [n, 2] x and y in pixels, or run lengths.
-      to_stored: [2, 3] map from the pixels of the polygons to those of the stored image.
+      to_stored: [2, 3] map from the pixels of the polygons to the pixels of the stored image.
       geometry: geometry of the image.
 
     Returns:

@@ -75,7 +75,7 @@ def resize_array(
     scale: tuple[float, float] | None = None,
     has_alpha: bool = False,
 ) -> np.ndarray:
-    """Resizes an image of any type; the pixels nearly equal those of Pillow.
+    """Resizes an image of any type; the pixels are nearly equal to Pillow's.
 
     Args:
       pixels: [H, W] or [H, W, C] uint8, uint16 or float32. A NaN stays where a pixel has a share in it.
@@ -138,7 +138,7 @@ def place_array(
 
 
 def resize_image(image: Image.Image, height: int, width: int, resample: Resample, *, codec: Codec) -> Image.Image:
-    """Resizes an L, RGB or RGBA image of Pillow. EXACT has Pillow's pixels; those of FAST are nearly the same."""
+    """Resizes an L, RGB or RGBA image of Pillow. EXACT gives Pillow's pixels; FAST gives nearly the same."""
     if image.size == (width, height):
         return image
     is_fast = codec is Codec.FAST and image.mode in ("L", "RGB") and resample in FILTERED

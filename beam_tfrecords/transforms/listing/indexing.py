@@ -74,7 +74,7 @@ def read_containers(folder: str) -> Iterator[Partition]:
 
 
 class UnreadableError(Exception):
-    """A partition of the input cannot be read or is missing; the arguments are those of an `OSError`."""
+    """A partition of the input cannot be read or is missing; takes the arguments of an `OSError`."""
 
 
 def index_container(partition: Partition, *, plan: IndexPlan) -> str:

@@ -59,7 +59,7 @@ def has_pixels(images: Mapping[str, bytes]) -> bool:
 def spec_for(data: bytes, spec: ImageSpec) -> ImageSpec:
     """Returns the settings for a file. Replaced pixels cannot be kept, so they are encoded in the source's format.
 
-    The numbers of a mask that a user's function has made are those of the record.
+    The numbers of a mask that a user's function has made are the numbers of the record.
     """
     if not isinstance(data, PixelFile):
         return spec

@@ -174,7 +174,7 @@ class Worker:
         timeout: float | None = None,
         is_second: bool = False,
     ) -> Any:
-        """Calls a function and returns its result; adds its request metrics to those of this process.
+        """Calls a function and returns its result; adds its request metrics to the metrics of this process.
 
         Args:
           function: an importable function, or a dataclass or partial made of importable objects.

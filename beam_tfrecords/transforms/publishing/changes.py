@@ -38,7 +38,7 @@ class History:
       nothing_reused_because: why no record of the previous version can be reused; "" if some can.
       notes: versions that were ignored because they are damaged, one line each.
       schedule: limits of the guards.
-      settings: settings of the previous version, with the defaults of those that its manifest lacks.
+      settings: settings of the previous version, with defaults for the settings that its manifest lacks.
       decisive: names of the settings that decide the bytes of the shards.
     """
 

@@ -54,7 +54,7 @@ class GuardResult:
 def evaluate(
     old: Manifest, new: Manifest, *, moved: int, spec: ScheduleSpec, decisive: Iterable[str]
 ) -> list[GuardResult]:
-    """Evaluates all guards; returns all results, including those that hold.
+    """Evaluates all guards; returns all results, also of guards that hold.
 
     Args:
       old: manifest of the previous version.

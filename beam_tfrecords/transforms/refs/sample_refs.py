@@ -297,7 +297,7 @@ def pack_places(images: Mapping[str, Sequence[Any]], paths: PublishedPaths) -> b
 
     Args:
       images: as in `SampleRef.plain_images`.
-      paths: converts the names to those of published files.
+      paths: converts the names to names of published files.
     """
     return _pack([paths.publish(name_of_place(place)) for place in images.values()]) if images else b""
 

@@ -401,7 +401,7 @@ class BuildSpec:
         if self.map is None and (self.map_revision or self.check_map):
             name = "map_revision" if self.map_revision else "check_map"
             raise RequestError(
-                f"`{name}`: only describes the function of `map`; use, for example, `map=my_steps:clean`",
+                f"`{name}`: only has an effect with `map`; use, for example, `map=my_steps:clean`",
                 code="needs_setting",
             )
         self._check_fractions()

@@ -141,7 +141,7 @@ def _compose_shard(
 
 
 def _compose_records(pieces: Sequence[Piece], path: str, *, staging: str, check: storage.Check | None) -> str:
-    """Concatenates the bytes of pieces; returns the hex CRC-32C of the result, combined from those of the pieces."""
+    """Concatenates the bytes of pieces; returns the hex CRC-32C of the result, combined from the CRCs of the pieces."""
     crc = 0
     for piece in pieces:
         crc = crc32c.combine(crc, piece.crc32c, piece.bytes)

@@ -172,7 +172,7 @@ def _read_dicom(data: bytes, key: str, window: Window | None) -> Scan:
     """Reads a DICOM file.
 
     Args:
-      window: None for the numbers of arrays: those in the file, or float32 if it rescales them.
+      window: None for the numbers of arrays: as in the file, or float32 if it rescales them.
     """
     import pydicom
 

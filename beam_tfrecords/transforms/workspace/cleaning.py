@@ -89,7 +89,7 @@ def _list_files(output: str) -> Iterator[str]:
 
 
 def _leave_held(output: str, files: Sequence[str]) -> Iterator[str]:
-    """Yields those of our files that no build needs any more."""
+    """Yields our files that no build needs any more."""
     workspace = Workspace(output)
     unfinished = {
         workspace.version(name)

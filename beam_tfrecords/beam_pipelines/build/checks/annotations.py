@@ -71,11 +71,11 @@ def _find_lost(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) 
     if most is not None:
         return _Fault(code="unmatched_annotations", found=most.note)
     if totals.samples and not totals.annotated:
-        return _Fault(code="no_objects", found=f"none of {totals.samples:,} images has an object")
+        return _Fault(code="no_objects", found=f"none of the {totals.samples:,} images has an object")
     # In this case, the classes of the objects become labels.
     by_labels = Content.OBJECTS in source.description.provides and Content.LABEL in spec.required
     if by_labels and not totals.samples and not any(label is not None for label in listing.labels):
-        return _Fault(code="no_objects", found=f"none of {listing.total:,} images has an object")
+        return _Fault(code="no_objects", found=f"none of the {listing.total:,} images has an object")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Finds the type and the channels of stored arrays: those of the first samples, unless the request says them."""
+"""Finds the type and the channels of stored arrays: as in the first samples, unless the request gives them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FIRST = 3
 # Settings of images that arrays do not have, or that have another meaning for them.
 OF_IMAGES: Mapping[str, None] = {"image_encoding": None, "channels": None, "bit_depth": None}
-# Settings of arrays that a request may lack; a refusal offers those that make the samples readable.
+# Settings of arrays that a request may lack; a refusal offers the settings that make the samples readable.
 _FLOATS: Mapping[str, Any] = {"array_type": ArrayType.FLOAT32}
 _READINGS: Sequence[Mapping[str, Any]] = (
     {"array_axes": Axes.CHW},

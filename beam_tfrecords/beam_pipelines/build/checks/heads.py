@@ -43,7 +43,7 @@ def resolve_heads(
       kept: feature -> classes of the dataset whose indices may be kept, in index order.
 
     Raises:
-      RequestError: the values of a column are no classes, or not those of the request.
+      RequestError: the values of a column are no classes, or not in the request.
     """
     found: dict[str, ClassNames] = {}
     for name, head in spec.layout.heads.items() if spec.layout else ():

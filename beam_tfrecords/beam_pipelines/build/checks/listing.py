@@ -81,7 +81,7 @@ def check_listing(
     counted = [*([listing.labels] if "(?P<label>" in pattern else []), *listing.column_labels.values()]
     if pattern and counted and not any(label is not None for labels in counted for label in labels):
         raise RequestError(
-            f"`label_pattern={spec.source.label_pattern}`: matches none of {listing.total} keys; "
+            f"`label_pattern={spec.source.label_pattern}`: matches none of the {listing.total} keys; "
             "it is searched in the path below `input`",
             code="unmatched_label_pattern",
         )
@@ -113,7 +113,7 @@ def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:
     """Returns a note on splits that the request names and that got no samples."""
     asked = spec.splits.fractions or (spec.splits.folders or {}).values()
     empty = [split for split in asked if not listing.samples[split]]
-    return [f"`splits` asks for {', '.join(empty)}, which got none of {listing.total:,} samples"] if empty else []
+    return [f"`splits` asks for {', '.join(empty)}, which got none of the {listing.total:,} samples"] if empty else []
 
 
 def _other_inputs(spec: BuildSpec, tally: Tally) -> list[Suggestion]:

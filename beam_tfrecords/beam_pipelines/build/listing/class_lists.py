@@ -20,7 +20,7 @@ _NUMBERS_OF_OBJECTS = "objects.id"
 
 @dataclasses.dataclass(frozen=True)
 class ChosenClasses:
-    """The classes of the request, or those of a list beside the input.
+    """The classes of the request, or of a list beside the input.
 
     Attributes:
       classes: the classes; None if no list fits the labels.
@@ -64,7 +64,7 @@ def choose_classes(spec: BuildSpec, seen: Description, labels: Collection[Scalar
         return chosen
     if spec.map is None and length and length != len(spec.class_names):
         raise RequestError(
-            f"`class_names`: {len(spec.class_names):,} names, and each label has {length:,} zeros and ones; expected a "
+            f"`class_names`: {len(spec.class_names):,} names, but each label has {length:,} zeros and ones; expected a "
             "name for each",
             code="class_count_differs",
         )
@@ -79,7 +79,7 @@ def _refuse_other_lengths(seen: Description, classes: Sequence[str]) -> None:
         if found.classes and len(found.classes) != len(classes):
             named = Suggestion(f"the classes {', '.join(classes)}", {"class_names": ",".join(classes)})
             raise RequestError(
-                f"{found.where} has {len(found.classes):,} class names, and each label has {len(classes):,} zeros and "
+                f"{found.where} has {len(found.classes):,} class names, but each label has {len(classes):,} zeros and "
                 "ones; expected a name for each, in `class_names`",
                 [] if any("," in name for name in classes) else [named],
                 code="class_count_differs",

@@ -199,7 +199,7 @@ def open_folder(folder: str, output: HeldOutput, *, keeps: str | None) -> tuple[
             delete_temporary(output.path, keeps=kept)
         is_registered = version and storage.exists(workspace.version(version))
         if version and is_registered and not storage.exists(storage.join(output.path, version, SUCCESS)):
-            # Its shards may differ from those that this attempt composes.
+            # Its shards may differ from the shards that this attempt composes.
             delete = functools.partial(storage.delete_checked, staging=folder, check=fence.check)
             remove(output.path, version, delete=delete)
         journal = start_journal(output.path, output.replaced_files)

@@ -105,7 +105,7 @@ def _open_versions(root: str) -> Previous:
 
 
 def previous_classes(spec: BuildSpec, previous: Previous) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
-    """Returns the classes of the dataset that `class_order=stable` follows, in index order, and those of each head."""
+    """Returns the classes of the dataset that `class_order=stable` follows, in index order, and of each head."""
     dataset = previous.version if spec.schedule.versioned else previous.reused
     if dataset is None:
         return (), {}

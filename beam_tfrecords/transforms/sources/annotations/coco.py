@@ -204,7 +204,7 @@ class CocoSource(Source):
     def _choose_mask_roots(
         self, annotations: CocoAnnotations, path: str, roots: FileRoots, images: Sequence[str]
     ) -> Sequence[str]:
-        """Returns the folders of panoptic images: those of the request, or the folder with the name of the file.
+        """Returns the folders of panoptic images: from the request, or the folder with the name of the file.
 
         Raises:
           RequestError: the request names folders, and no annotation has a panoptic image.

@@ -258,7 +258,7 @@ class YoloSource(Source):
         return uri.removeprefix(below) if uri.startswith(below) else f"{split}/{storage.basename(uri)}"
 
     def _read_texts(self, images: Iterable[_Image]) -> Iterator[str]:
-        """Yields the label files of some images, of those that can be read."""
+        """Yields the readable label files of some images."""
         for image in images:
             if not image.failure:
                 with contextlib.suppress(SampleError, FileNotFoundError):

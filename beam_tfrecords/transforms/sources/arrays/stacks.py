@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.sources.tables.row_values import Located, RowRead
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 from beam_tfrecords.transforms.sources.tally import Tally
 
-# Usual label names, in addition to those of tables.
+# Usual label names, in addition to the names in tables.
 _LABELS = ("y", "target", "targets")
 _ROWS = 100
 

@@ -75,7 +75,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         bases = Counter(_MASK_ENDING.sub("", name) for name in ends)
         objects = _with_object_masks(request, {"mask_suffix": ending}) if max(bases.values(), default=0) > 1 else []
         raise UnclearError(
-            f"there are images that end in {ending}, beside images of the same names without it, as masks do",
+            f"there are images that end in {ending}, beside images of the same names without it, like masks",
             _with_masks(request, suffixed),
             # With a mask of the image's own name, the others are not those of all objects.
             *(objects[:1] if suffixed else objects),
@@ -104,7 +104,7 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
     names = "the same names" if not twins[0].suffixes else "the same names but for their ends"
     remedy = "; if the folders are classes, name them in `class_names`" if twins[0].are_views else ""
     return UnclearError(
-        f"the images in {show_names([*photos, *drawn])} have {names}, as images and their masks do, or images of one "
+        f"the images in {show_names([*photos, *drawn])} have {names}, like images and their masks, or images of one "
         f"thing{remedy}",
         _with_masks(request, masks),
         _as_pairs(twins, request),

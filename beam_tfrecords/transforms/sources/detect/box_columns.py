@@ -52,7 +52,7 @@ _ROWS = 1000
 
 
 def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | None) -> BoxColumns | None:
-    """Finds the box columns: those that the request names, or numeric columns with usual names; None without any.
+    """Finds the box columns: the columns that the request names, or numeric columns with usual names; None without any.
 
     Args:
       table: the table.

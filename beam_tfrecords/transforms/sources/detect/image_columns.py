@@ -1,4 +1,4 @@
-"""Finds the columns with images and masks: those that the request names, or by cell contents and usual names."""
+"""Finds the columns with images and masks: as the request names them, or by cell contents and usual names."""
 
 from __future__ import annotations
 

@@ -435,7 +435,7 @@ def _splits_without_classes(level: Level) -> Interpretation | None:
     pattern = rf"(?:^|/)(?:{'|'.join(map(re.escape, labeled))})/(?P<label>[^/]+)/"
     bare = Suggestion(f"the images in {', '.join(flat)} without labels", {"label_pattern": pattern})
     raise UnclearError(
-        f"no folders name the classes of the images in {show_names(flat)}, as those in {show_names(labeled)} do",
+        f"no folders name the classes of the images in {show_names(flat)}, unlike the images in {show_names(labeled)}",
         answers,
         [bare] if is_test else [],
         has_lists=bool(level.lists),
@@ -612,7 +612,7 @@ LAYOUTS = (
 
 def _without(tree: FolderTree, request: Request, paths: Sequence[str]) -> list[Suggestion]:
     """Suggests excluding some folders."""
-    return [Suggestion(f"the images but not those in {show_names(paths)}", exclude(paths, request, tree))]
+    return [Suggestion(f"the images outside {show_names(paths)}", exclude(paths, request, tree))]
 
 
 def _all_are_classes(names: Sequence[str]) -> list[Suggestion]:

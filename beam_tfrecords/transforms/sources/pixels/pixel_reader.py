@@ -41,7 +41,7 @@ class PixelUse(enum.Enum):
 
 
 class PixelData(NamedTuple):
-    """The pixels of an image; the attributes are those of `PixelRange`."""
+    """The pixels of an image; has the attributes of `PixelRange`."""
 
     data: bytes
     shape: tuple[int, ...]

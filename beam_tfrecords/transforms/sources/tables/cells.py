@@ -109,7 +109,7 @@ def decode_label(value: bytes, column: str) -> str:
     """Returns a label that is stored as the bytes of a text.
 
     Raises:
-      SampleError: the bytes are no text, such as those of a number.
+      SampleError: the bytes are not text, for example the bytes of a number.
     """
     text = read_text({column: value}, column, required=False)
     if not is_label(value):

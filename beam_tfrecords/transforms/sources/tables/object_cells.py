@@ -77,7 +77,7 @@ class ObjectColumns:
 
     @property
     def classes(self) -> str:
-        """Column whose declared classes are those of the objects."""
+        """Column that declares the classes of the objects."""
         return self.labels or self.column
 
     def read(self, row: Mapping[str, Any], class_names: Sequence[str] = ()) -> Objects:
