@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs import overflow_rows
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_packed
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
-from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
+from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, ListedLabels
 from beam_tfrecords.transforms.sources.detect.path_splits import PathSplits
 from beam_tfrecords.transforms.splits import Splits

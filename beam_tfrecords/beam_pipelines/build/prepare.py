@@ -122,10 +122,10 @@ def resolve_listed(spec: BuildSpec, source: Source, folder: str, output: HeldOut
       RequestError, OutputLockedError: as `prepare_build`.
     """
     from beam_tfrecords.beam_pipelines.build.listing.list_input import collect_listing
-    from beam_tfrecords.transforms.listing.indexing import read_containers
+    from beam_tfrecords.transforms.listing.indexing import read_partitions
 
     # A whole may have changed since it was cut.
-    partitions = read_containers(folder) if source.is_whole else source.partitions
+    partitions = read_partitions(folder) if source.is_whole else source.partitions
     listed = collect_listing(spec, source, folder, partitions)
     build = prepare_build(spec, listed, output=output, previous=open_previous(spec), may_repeat=True)
     assert build is not None

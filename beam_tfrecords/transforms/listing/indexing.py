@@ -1,4 +1,4 @@
-"""Lists the samples of each container once. A checkpoint keeps the result for resumed builds."""
+"""Lists the samples of each partition once. A checkpoint keeps the result for resumed builds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 
 @dataclasses.dataclass(frozen=True)
 class IndexPlan:
-    """The plan for workers that index containers.
+    """The plan for workers that list partitions.
 
     Attributes:
       read: lists a partition.
@@ -54,18 +54,18 @@ class IndexPlan:
     expanded: str = ""
 
 
-def write_containers(containers: Iterable[Partition], folder: str) -> None:
-    """Writes the containers to a file, so that the pipeline need not hold them.
+def write_partitions(partitions: Iterable[Partition], folder: str) -> None:
+    """Writes the partitions to a file, so that the pipeline need not hold them.
 
     Args:
-      containers: the files to index.
+      partitions: the partitions to list.
       folder: the build's folder for temporary files.
     """
-    storage.write_bytes(BuildFolder(folder).containers, msgpack.packb([partition.pack() for partition in containers]))
+    storage.write_bytes(BuildFolder(folder).containers, msgpack.packb([partition.pack() for partition in partitions]))
 
 
-def read_containers(folder: str) -> Iterator[Partition]:
-    """Yields the containers of a build.
+def read_partitions(folder: str) -> Iterator[Partition]:
+    """Yields the partitions of a build.
 
     Raises:
       BuildError: a worker on another machine cannot read the output folder.
@@ -77,7 +77,7 @@ class UnreadableError(Exception):
     """A partition of the input cannot be read or is missing; takes the arguments of an `OSError`."""
 
 
-def index_container(partition: Partition, *, plan: IndexPlan) -> str:
+def index_partition(partition: Partition, *, plan: IndexPlan) -> str:
     """Lists the samples of one partition, unless it is finished; returns the checkpoint file.
 
     The checkpoint also records that a partition of the input cannot be read, because this is an error of the request.
@@ -131,7 +131,7 @@ def read_unchanged(partition: Partition, read: Callable[[Partition], Result]) ->
 
 
 def _check_version(partition: Partition) -> None:
-    """Raises ChangedError if the file of a container has been replaced."""
+    """Raises ChangedError if the file of a partition has been replaced."""
     if not partition.version:
         return
     try:
@@ -143,7 +143,7 @@ def _check_version(partition: Partition) -> None:
 
 
 def _index(partition: Partition, plan: IndexPlan) -> tuple[object, ...]:
-    """Lists a container; returns the content of its checkpoint."""
+    """Lists a partition; returns the content of its checkpoint."""
     stem = _stem(partition)
     tally = Tally()
     # A partition without a fingerprint, such as one read by a user's function, may have changed.
@@ -199,7 +199,7 @@ class BundleListing:
     """Lists the samples of one bundle of a user's pipeline; writes image bytes that they contain to staging files.
 
     Args:
-      plan: as for containers.
+      plan: as for partitions.
       read: as in `PipelinePartition`.
     """
 
@@ -243,7 +243,7 @@ class BundleListing:
 
 
 def join_bundles(bundles: Iterable[bytes], *, partition: Partition, plan: IndexPlan) -> str:
-    """Writes the checkpoint of a container that a pipeline has listed in bundles; returns the checkpoint file."""
+    """Writes the checkpoint of a partition that a pipeline has listed in bundles; returns the checkpoint file."""
     listing, tally, staged = Listing(read_with=None), Tally(), list[str]()
     for listings, counts, files in map(msgpack.unpackb, bundles):
         for packed in listings:
@@ -264,14 +264,14 @@ def _is_within(found: SampleRef | RefColumns, partition: str, staging_folder: st
     return all(uri in (partition, "") or uri.startswith(inside) for images in each for _, uri, *_ in images.values())
 
 
-def read_index_checkpoints(containers: Iterable[Partition], folder: str) -> tuple[Listing, Tally]:
-    """Returns the merged listing of indexed containers, and their tally.
+def read_index_checkpoints(partitions: Iterable[Partition], folder: str) -> tuple[Listing, Tally]:
+    """Returns the merged listing of partitions, and their tally.
 
     Raises:
-      UnreadableError: a worker could not read one of the containers.
+      UnreadableError: a worker could not read one of them.
     """
     listing, tally = Listing(), Tally()
-    for partition in containers:
+    for partition in partitions:
         checkpoint = _checkpoint_of(partition, folder)
         with naming_damage(checkpoint):
             values = msgpack.unpackb(storage.read_bytes(checkpoint), unicode_errors="surrogateescape")

@@ -18,9 +18,9 @@ from beam_tfrecords.transforms.listing.decisions import Decisions
 from beam_tfrecords.transforms.listing.indexing import (
     BundleListing,
     IndexPlan,
-    index_container,
+    index_partition,
     join_bundles,
-    read_containers,
+    read_partitions,
 )
 from beam_tfrecords.transforms.listing.listing import read_chunk_names
 from beam_tfrecords.transforms.listing.ordering import order_chunk
@@ -36,7 +36,7 @@ _MOST_BYTES = 64 << 20
 
 
 class IndexContainers(beam.PTransform):
-    """Lists the samples of the containers of a build: -> checkpoint files.
+    """Lists the partitions of a build: -> checkpoint files.
 
     Copies samples without random access to staging files.
 
@@ -48,14 +48,14 @@ class IndexContainers(beam.PTransform):
     def __init__(self, plan: IndexPlan, *, processes: int) -> None:
         super().__init__()
         self._folder = plan.folder
-        self._index = functools.partial(index_container, plan=plan)
+        self._index = functools.partial(index_partition, plan=plan)
         self._processes = processes
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         return (
             begin
             | "Begin" >> beam.Impulse()
-            | "Containers" >> beam.FlatMap(storage.with_storage_options(_containers), self._folder)
+            | "Containers" >> beam.FlatMap(storage.with_storage_options(_partitions), self._folder)
             | "Spread" >> beam.Reshuffle()
             | "Index" >> MapInProcesses(self._index, processes=self._processes)
         )
@@ -152,8 +152,8 @@ class AssignOrder(beam.PTransform):
         )
 
 
-def _containers(_: bytes, folder: str) -> Iterator[Partition]:
-    return read_containers(folder)
+def _partitions(_: bytes, folder: str) -> Iterator[Partition]:
+    return read_partitions(folder)
 
 
 def _chunk_names(_: bytes, *, folder: str, chunks: Sequence[str]) -> Iterator[str]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning, infer_folders
+from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
+from beam_tfrecords.transforms.sources.detect.inference import infer_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree

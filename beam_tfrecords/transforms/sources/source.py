@@ -11,6 +11,7 @@ from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.description import Description
+from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -20,9 +21,6 @@ from beam_tfrecords.transforms.sources.tally import Tally
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.tables.joined_table import Joins
-
-if TYPE_CHECKING:
-    from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
 
 
 class Source:

@@ -21,7 +21,7 @@ from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.listing import indexing
 from beam_tfrecords.transforms.listing.decisions import UNDECIDED
-from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_index_checkpoints
+from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_partition, read_index_checkpoints
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing
 from beam_tfrecords.transforms.parts import Part, read_index
 from beam_tfrecords.transforms.publishing.changes import _collect_keys
@@ -74,7 +74,7 @@ def container_of(path: Path) -> Partition:
 def index(path: Path, meanwhile: Callable[[], None]) -> Listing:
     container = container_of(path)
     plan = IndexPlan(str(path.parent / "build"), Hooked(meanwhile), PLAN, 10**9)
-    index_container(container, plan=plan)
+    index_partition(container, plan=plan)
     return read_index_checkpoints([container], plan.folder)[0]
 
 
@@ -143,20 +143,20 @@ def test_an_archive_that_could_not_be_read_is_read_again_by_the_next_launch(arch
     container = container_of(archive)
     plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, run_id="first")
     archive.rename(archive.with_name("away"))
-    checkpoint = Path(index_container(container, plan=plan))
+    checkpoint = Path(index_partition(container, plan=plan))
     first = checkpoint.read_bytes()
     archive.with_name("away").rename(archive)
-    index_container(container, plan=plan)
+    index_partition(container, plan=plan)
     assert checkpoint.read_bytes() == first
-    index_container(container, plan=dataclasses.replace(plan, run_id="second"))
+    index_partition(container, plan=dataclasses.replace(plan, run_id="second"))
     assert images_of(read_index_checkpoints([container], plan.folder)[0]) == OLD
 
 
 def test_a_checkpoint_of_another_version_of_an_archive_is_not_taken(archive):
     plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9)
-    index_container(container_of(archive), plan=plan)
+    index_partition(container_of(archive), plan=plan)
     write_tar(archive, NEW)
-    index_container(container_of(archive), plan=plan)
+    index_partition(container_of(archive), plan=plan)
     assert images_of(read_index_checkpoints([container_of(archive)], plan.folder)[0]) == NEW
 
 
@@ -164,15 +164,15 @@ def test_a_damaged_container_is_read_again_by_the_next_launch_and_not_within_one
     cut(archive)
     plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, run_id="first")
     container = container_of(archive)
-    checkpoint = Path(index_container(container, plan=plan))
+    checkpoint = Path(index_partition(container, plan=plan))
     written = checkpoint.stat().st_mtime_ns
-    index_container(container, plan=plan)
+    index_partition(container, plan=plan)
     assert checkpoint.stat().st_mtime_ns == written
     _, tally = read_index_checkpoints([container], plan.folder)
     (damage,) = tally.damaged
     assert damage.uri == str(archive)
     assert "ends at byte" in damage.detail
-    index_container(container, plan=dataclasses.replace(plan, run_id="second"))
+    index_partition(container, plan=dataclasses.replace(plan, run_id="second"))
     assert checkpoint.stat().st_mtime_ns != written
 
 
@@ -205,7 +205,7 @@ def test_a_damaged_checkpoint_of_a_container_is_named(tmp_path):
     write_tar(tmp_path / "photos.tar", OLD)
     container = container_of(tmp_path / "photos.tar")
     plan = IndexPlan(str(tmp_path / "build"), READ_TAR, PLAN, 10**9)
-    checkpoint = index_container(container, plan=plan)
+    checkpoint = index_partition(container, plan=plan)
     cut(Path(checkpoint))
     with pytest.raises(BuildError, match=rf"{checkpoint} is damaged"):
         read_index_checkpoints([container], plan.folder)

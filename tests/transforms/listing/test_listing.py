@@ -16,9 +16,9 @@ from beam_tfrecords.transforms.listing import listing as listing_module
 from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.listing.indexing import (
     IndexPlan,
-    index_container,
+    index_partition,
     read_index_checkpoints,
-    write_containers,
+    write_partitions,
 )
 from beam_tfrecords.transforms.listing.listing import (
     Listing,
@@ -160,7 +160,7 @@ def make_containers(folder: Path) -> list[Partition]:
 def test_containers_are_indexed_and_their_staged_samples_can_be_read(tmp_path):
     containers = make_containers(tmp_path)
     plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN, 10**9)
-    write_containers(containers, plan.folder)
+    write_partitions(containers, plan.folder)
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         _ = pipeline | IndexContainers(plan, processes=0)
     listing, skipped = read_index_checkpoints(containers, plan.folder)
@@ -178,7 +178,7 @@ def test_containers_are_indexed_and_their_staged_samples_can_be_read(tmp_path):
 def test_a_container_with_a_checkpoint_is_not_read_again(tmp_path):
     container = make_containers(tmp_path)[2]
     plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN, 10**9)
-    checkpoint = index_container(container, plan=plan)
+    checkpoint = index_partition(container, plan=plan)
     Path(container.uri).unlink()
-    assert index_container(container, plan=plan) == checkpoint
+    assert index_partition(container, plan=plan) == checkpoint
     assert read_index_checkpoints([container], plan.folder)[0].total == 4

@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.listing.stratifying import find_strata
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.request.published_settings import published_paths
-from beam_tfrecords.transforms.sources.detect.inference import FolderMeaning
+from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.path_splits import (
     MOST_DEPTH,
     PathSplits,

@@ -27,7 +27,7 @@ from beam_tfrecords.beam_pipelines.build.user_functions import pickled_by_value
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.transforms.listing.indexing import IndexPlan, write_containers
+from beam_tfrecords.transforms.listing.indexing import IndexPlan, write_partitions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.sources.partition import Partition
@@ -93,7 +93,7 @@ def list_for_build(
             stack.callback(_delete, folder)
         trusts_time = spec.source.fingerprint is Fingerprint.STAT
         plan = plan_index(spec, source, folder, max_file_size=spec.max_file_size, trusts_time=trusts_time)
-        write_containers(partitions, folder)
+        write_partitions(partitions, folder)
         if execution.runner.lists_in_job:
             stack.pop_all()
             yield plan

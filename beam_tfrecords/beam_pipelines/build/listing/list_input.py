@@ -20,7 +20,7 @@ from beam_tfrecords.storage.opened import MOST_NOTED
 from beam_tfrecords.transforms.listing.indexing import (
     IndexPlan,
     UnreadableError,
-    index_container,
+    index_partition,
     read_index_checkpoints,
 )
 from beam_tfrecords.transforms.listing.listing import Listing, write_listing
@@ -76,7 +76,7 @@ def list_input(spec: BuildSpec, source: Source, folder: str, *, max_file_size: i
         return list_here(spec, source, BuildFolder(folder).listing)
     plan = plan_index(spec, source, folder, max_file_size=max_file_size)
     for partition in source.partitions:
-        index_container(partition, plan=plan)
+        index_partition(partition, plan=plan)
     return collect_listing(spec, source, folder, source.partitions)
 
 
