@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -19,7 +20,14 @@ from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.dataset.files import MANIFEST, REMOVED, SUCCESS
 from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, StoredImages, check_manifest
-from beam_tfrecords.dataset.published import DamagedError, Success, read_latest, read_manifest, read_published
+from beam_tfrecords.dataset.published import (
+    DamagedError,
+    Success,
+    read_latest,
+    read_manifest,
+    read_success,
+    was_finished,
+)
 from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.dataset.schema import count, fields, read_json
 from beam_tfrecords.dataset.split_ranges import ALL, SplitRange, find_ranges
@@ -328,10 +336,10 @@ class Dataset:
 
     def is_there(self) -> bool:
         """Whether the folder still contains this dataset, and no other one has replaced it."""
-        try:
-            return read_published(self.path) == self.published_sha256
-        except (OSError, ValueError):
-            return False
+        with contextlib.suppress(BuildError):
+            success = read_success(self.path)
+            return success is not None and success.manifest_sha256 == self.published_sha256
+        return False
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -470,9 +478,7 @@ def open_published(path: str) -> tuple[Dataset | None, str | None]:
     except DamagedError as error:
         if storage.exists(storage.join(path, SUCCESS)):
             return None, str(error)
-        # A manifest is written just before `_SUCCESS`.
-        was_finished = storage.exists(storage.join(path, MANIFEST)) and not storage.exists(storage.join(path, REMOVED))
-        return None, f"there is a {MANIFEST}, but no {SUCCESS}" if was_finished else None
+        return None, f"there is a {MANIFEST}, but no {SUCCESS}" if was_finished(path) else None
 
 
 def _parse(path: str, data: bytes, published: Success) -> Dataset:

@@ -6,7 +6,7 @@ import functools
 from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.files import CHANGES, LATEST, MANIFEST, SUCCESS, VERSION_NAME
+from beam_tfrecords.dataset.files import CHANGES, LATEST, MANIFEST, REMOVED, SUCCESS, VERSION_NAME
 from beam_tfrecords.dataset.manifest import CHANGES_CHECK, CHANGES_FORMAT, SUCCESS_CHECK
 from beam_tfrecords.dataset.schema import read_json
 from beam_tfrecords.errors import BuildError
@@ -98,13 +98,9 @@ def read_changes(path: str) -> dict[str, Any] | None:
     return changes
 
 
-def read_published(path: str) -> str:
-    """Returns the hex SHA-256 of the published manifest.
-
-    Raises:
-      OSError, ValueError: `_SUCCESS` is missing or damaged.
-    """
-    return Success.parse(_read_file(path, SUCCESS)).manifest_sha256
+def was_finished(path: str) -> bool:
+    """Whether a folder without `_SUCCESS` has the manifest of a dataset, which is written just before it."""
+    return storage.exists(storage.join(path, MANIFEST)) and not storage.exists(storage.join(path, REMOVED))
 
 
 def _read_file(path: str, name: str) -> bytes:

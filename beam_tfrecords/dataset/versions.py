@@ -24,7 +24,7 @@ from beam_tfrecords.dataset.files import (
     VERSION_NAME,
     is_dataset_file,
 )
-from beam_tfrecords.dataset.published import read_changes, read_latest, read_pointer, read_success
+from beam_tfrecords.dataset.published import read_changes, read_latest, read_pointer, read_success, was_finished
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage.threads import map_in_threads
 
@@ -102,16 +102,12 @@ def _read_folder(root: str, name: str) -> Version:
         state = State.FINISHED if success.version == name else State.FOREIGN
         with contextlib.suppress(OSError):  # removed in the meantime
             return Version(name, state, storage.stat(file).modified, is_link)
-    if _lost_success(path):
+    has_file = storage.exists(file)
+    if not has_file and was_finished(path):
         return Version(name, State.DAMAGED, is_link=is_link)
     # Other programs also write files of this name.
-    is_foreign = success is None and storage.exists(file)
+    is_foreign = success is None and has_file
     return Version(name, State.FOREIGN if is_foreign else State.UNFINISHED, is_link=is_link)
-
-
-def _lost_success(path: str) -> bool:
-    # A manifest is written just before `_SUCCESS`.
-    return storage.exists(storage.join(path, MANIFEST)) and not storage.exists(storage.join(path, REMOVED))
 
 
 def read_listed(root: str, name: str) -> Sequence[str]:
