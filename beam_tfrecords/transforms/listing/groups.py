@@ -88,7 +88,7 @@ class Groups:
           by_image: as in `PathWords.add`.
           count_labels: whether groups differ in labels.
         """
-        if self.totals is None:
+        if (totals := self.totals) is None:
             return
         if self.counted_by is not None:
             words = refs.each("split")
@@ -104,8 +104,11 @@ class Groups:
         for path, label, packed, split, failure, objects, size in zip(paths, labels, ref_bytes, *of_each, strict=True):
             # The key of a failed sample may be the name of a container.
             at = path if failure is not None else path[: path.rfind("/") + 1]
-            group = Group(at, split, _hashable(label), failure is not None, objects is not None)
-            found = self.totals.setdefault(group, GroupTotals())
+            # A plain tuple is found as the group that it equals, and costs a quarter of one.
+            group = at, split, _hashable(label), failure is not None, objects is not None
+            found = totals.get(group)  # type: ignore[call-overload]
+            if found is None:
+                found = totals[Group(*group)] = GroupTotals()
             found.samples += 1
             found.source_bytes += size
             found.ref_bytes += packed
