@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import itertools
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -49,6 +50,8 @@ _UNREAD = frozenset(
 # Most requests to try for one refusal, and most settings to add one after the other.
 _MOST_TRIED = 16
 _DEEPEST = 3
+# Seconds after which a refusal with an offer tries no further ones.
+_MOST_SECONDS = 30
 # An input of more samples, or of larger containers, is listed only in part.
 _MOST_LISTED = 1000
 _MOST_BYTES = 64 << 20
@@ -124,12 +127,14 @@ class _Trials:
 
     Attributes:
       spec: the refused request.
+      started: when the first request was tried, in seconds.
       tried: number of requests that were tried.
       offered: the requests of the suggestions that were found.
       unnamed: suggestions that need a table of colors, which the user has to write.
     """
 
     spec: BuildSpec
+    started: float = dataclasses.field(default_factory=time.monotonic)
     tried: int = 0
     offered: list[BuildSpec] = dataclasses.field(default_factory=list)
     unnamed: list[Suggestion] = dataclasses.field(default_factory=list)
@@ -148,7 +153,8 @@ class _Trials:
 
     def _follow(self, suggestion: Suggestion, depth: int) -> Iterator[tuple[Suggestion, Coverage]]:
         self.tried += 1
-        if self.tried > _MOST_TRIED:
+        is_late = self.offered and time.monotonic() - self.started > _MOST_SECONDS
+        if self.tried > _MOST_TRIED or is_late:
             return
         try:
             asked = change_request(self.spec, suggestion.settings)
