@@ -19,7 +19,7 @@ from beam_tfrecords.features.layouts import Feature
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.reading.resizing import Resize, decoded_size, move_objects, resize_mask, resize_pixels
 
-_DTYPES = {"int64": np.int64, "float": np.float32}
+_DTYPES: dict[str, Any] = {"int64": np.int64, "float": np.float32}
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _COLORS = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 
@@ -123,26 +123,27 @@ class ReadExample:
         texts = (one for one in self.features if one.type == "bytes" and one.kind.stored is Stored.VALUES)
         return [(one.name, one.several, _column_text if one.column else _text) for one in texts]
 
+    @functools.cached_property
+    def _kinds(self) -> list[tuple[Feature, str, str, Any, int]]:
+        """Feature, its name, its list in an example, the type of its numbers, and the length of a row."""
+        return [(one, one.name, f"{one.type}_list", _DTYPES.get(one.type), one.kind.row) for one in self.features]
+
     def _parse(self, data: bytes) -> dict[str, Any]:
         found = example_pb2.Example.FromString(data).features.feature
         example: dict[str, Any] = {}
-        for feature in self.features:
-            values = getattr(found[feature.name], f"{feature.type}_list").value
+        for feature, name, kind, dtype, row in self._kinds:
+            values = getattr(found[name], kind).value
             if feature.several:
-                example[feature.name] = (
-                    list(values) if feature.type == "bytes" else np.array(values, _DTYPES[feature.type])
-                )
+                value: Any = list(values) if dtype is None else np.array(values, dtype)
+                example[name] = value if row == 1 else value.reshape(-1, row)
             elif len(values) != (feature.length or 1):
                 raise BuildError(
-                    f"feature {feature.name!r} has {len(values)} values of type {feature.type}; expected "
-                    f"{feature.length or 1}"
+                    f"feature {name!r} has {len(values)} values of type {feature.type}; expected {feature.length or 1}"
                 )
             elif feature.length:
-                example[feature.name] = np.array(values, _DTYPES[feature.type])
+                example[name] = np.array(values, dtype)
             else:
-                example[feature.name] = values[0] if feature.type == "bytes" else _DTYPES[feature.type](values[0])
-            if feature.kind.row > 1:
-                example[feature.name] = example[feature.name].reshape(-1, feature.kind.row)
+                example[name] = values[0] if dtype is None else dtype(values[0])
         return example
 
 
