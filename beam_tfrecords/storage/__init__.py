@@ -10,6 +10,7 @@ answer or the disk is full, and SchemeError, a RequestError, for an unknown sche
 
 from __future__ import annotations
 
+# ruff: noqa: F401  # Other packages use names of these modules as `storage.NAME`.
 import hashlib
 import itertools
 import os
@@ -60,87 +61,12 @@ from beam_tfrecords.storage.paths import (
 from beam_tfrecords.storage.request_metrics import add_request_metrics, take_request_metrics
 from beam_tfrecords.storage.threads import SharedCall, call_at_once, map_in_threads
 
-__all__ = [
-    "AccessDeniedError",
-    "ChangedError",
-    "Check",
-    "DependencyTracker",
-    "FileEntry",
-    "FileRange",
-    "MemberError",
-    "MissingBucketError",
-    "Partition",
-    "Place",
-    "SchemeError",
-    "ServiceFaultError",
-    "SharedCall",
-    "StorageError",
-    "StorageOptions",
-    "absolute",
-    "add_request_metrics",
-    "archive_of",
-    "basename",
-    "can_partition",
-    "check_scheme",
-    "concatenate",
-    "crc32c",
-    "current_options",
-    "delete",
-    "delete_checked",
-    "delete_files",
-    "delete_if_empty",
-    "delete_tree",
-    "dirname",
-    "exists",
-    "expanding_into",
-    "expansion_folder",
-    "find_fingerprint",
-    "has_scheme",
-    "have_sizes",
-    "is_file",
-    "is_folder",
-    "is_glob",
-    "is_inside",
-    "is_place",
-    "is_service_fault",
-    "is_unanswered",
-    "is_web",
-    "join",
-    "list_files",
-    "list_folders",
-    "list_partition",
-    "modules_for",
-    "noting_files",
-    "now",
-    "open_new",
-    "open_read",
-    "open_write",
-    "partition_listing",
-    "read_bytes",
-    "read_chunks",
-    "read_range",
-    "read_state",
-    "real_path",
-    "replace",
-    "run_concurrently",
-    "set_options",
-    "sha256",
-    "shown",
-    "stat",
-    "sync_folder",
-    "take_request_metrics",
-    "using",
-    "with_storage_options",
-    "write_bytes",
-    "write_new",
-    "write_once",
-    "written_by_another",
-]
-
 # Concurrent delete requests.
 _DELETERS = 16
 # Schemes that passed `check_scheme`.
 _SERVED: set[str] = set()
+# Scheme -> the extra of its library.
+_EXTRAS = {"gs": "gcp", "s3": "aws"}
 
 
 class _FileSystem(Protocol):
@@ -152,48 +78,60 @@ class _FileSystem(Protocol):
     def open_read(self, path: str, *, version: str) -> IO[bytes]: ...
     def read_bytes(self, path: str, *, version: str, size: int) -> bytes: ...
     def read_range(self, path: str, offset: int, length: int, *, version: str) -> bytes: ...
-    def write_new(self, path: str, data: bytes) -> bool: ...
     def read_state(self, path: str) -> tuple[bytes, str] | None: ...
     def replace(self, path: str, data: bytes, *, version: str) -> bool: ...
     def delete(self, path: str, *, version: str) -> bool: ...
     def open_write(self, path: str, *, staging: str | None) -> AbstractContextManager[IO[bytes]]: ...
     def open_new(self, path: str, *, staging: str | None, check: Check) -> AbstractContextManager[IO[bytes]]: ...
-    def concatenate(
-        self, sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
-    ) -> int | None: ...
     def list_files(self, root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]: ...
-    def partition_listing(self, root: str, *, literal: bool) -> list[Partition]: ...
-    def list_partition(self, root: str, part: Partition, *, special: bool, literal: bool) -> Iterator[FileEntry]: ...
     def list_folders(self, root: str) -> list[str]: ...
     def delete_files(self, files: Iterable[str]) -> None: ...
 
 
+class _Store(_FileSystem, Protocol):
+    """Interface of a module that also partitions listings, and concatenates files in the store."""
+
+    def concatenate(
+        self, sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
+    ) -> int | None: ...
+    def partition_listing(self, root: str, *, literal: bool) -> list[Partition]: ...
+    def list_partition(self, root: str, part: Partition, *, special: bool, literal: bool) -> Iterator[FileEntry]: ...
+
+
 def _system(path: str, version: str = "") -> _FileSystem:
-    if is_place(version) or ("#" in path and archive_of(path) is not None):
+    if is_place(version) or archive_of(path) is not None:
         from beam_tfrecords.storage import archives
 
         return archives
-    if not has_scheme(path):
-        return local
     if is_web(path):
         raise SchemeError(
             f"{path}: the web is read only where a table names images; download it first", code="web_not_supported"
         )
-    if path.startswith("gs://"):
-        try:
-            from beam_tfrecords.storage import gcs
-        except ImportError as error:
-            raise SchemeError(f"{path}: gs:// needs an extra: {install_hint('gcp')}", code="missing_extra") from error
-        return gcs
-    if path.startswith("s3://"):
-        try:
-            from beam_tfrecords.storage import s3
-        except ImportError as error:
-            raise SchemeError(f"{path}: s3:// needs an extra: {install_hint('aws')}", code="missing_extra") from error
-        return s3
+    if (store := _store(path)) is not None:
+        return store
     from beam_tfrecords.storage import beam_files
 
     return beam_files
+
+
+def _store(path: str) -> _Store | None:
+    """Returns the module of a path outside archives; None if Beam's file systems serve it."""
+    if not has_scheme(path):
+        return local
+    try:
+        if path.startswith("gs://"):
+            from beam_tfrecords.storage import gcs
+
+            return gcs
+        if path.startswith("s3://"):
+            from beam_tfrecords.storage import s3
+
+            return s3
+    except ImportError as error:
+        scheme = path[:2]
+        hint = install_hint(_EXTRAS[scheme])
+        raise SchemeError(f"{path}: {scheme}:// needs an extra: {hint}", code="missing_extra") from error
+    return None
 
 
 def check_scheme(uri: str) -> None:
@@ -201,7 +139,7 @@ def check_scheme(uri: str) -> None:
     scheme = uri.partition("://")[0]
     if scheme not in _SERVED and not is_web(uri):
         system = _system(uri)
-        if scheme not in ("gs", "s3"):
+        if scheme not in _EXTRAS:
             system.check_scheme(uri)  # type: ignore[attr-defined]
         _SERVED.add(scheme)
 
@@ -342,7 +280,12 @@ def read_range(path: str, offset: int, length: int, *, version: str = "") -> byt
 
 def write_new(path: str, data: bytes) -> bool:
     """Writes a whole file unless it exists; returns whether it did. Only one of several writers gets True."""
-    return _system(path).write_new(path, data)
+    try:
+        with open_new(path) as file:
+            file.write(data)
+    except FileExistsError:
+        return False
+    return True
 
 
 def read_state(path: str) -> tuple[bytes, str] | None:
@@ -451,8 +394,9 @@ def concatenate(
       FileExistsError: the target exists, and is kept.
     """
     ranges = [source if isinstance(source, FileRange) else FileRange(source) for source in sources]
-    if all(_host(source.path) == _host(target) for source in ranges):
-        return _system(target).concatenate(ranges, target, staging=staging, replaces=replaces, check=check)
+    store = _store(target)
+    if store is not None and all(_host(source.path) == _host(target) for source in ranges):
+        return store.concatenate(ranges, target, staging=staging, replaces=replaces, check=check)
     opened = open_write(target, staging=staging) if replaces else open_new(target, staging=staging, check=check)
     with opened as file:
         for source in ranges:
@@ -498,21 +442,23 @@ def list_files(
 
 def can_partition(root: str) -> bool:
     """Whether `partition_listing` can return several partitions; Beam's file systems and archives list sequentially."""
-    return archive_of(root) is None and (not has_scheme(root) or root.startswith(("gs://", "s3://")))
+    return archive_of(root) is None and _store(root) is not None
 
 
 def partition_listing(root: str, *, literal: bool = False) -> list[Partition]:
-    """Partitions the output of `list_files` without listing it. Any process on any machine can list a partition.
+    """Partitions the output of `list_files` without listing it, if `can_partition` allows.
+
+    Any process on any machine can list a partition.
 
     Every file is in exactly one partition if no files change meanwhile. Memory: some hundred bytes per local folder,
     nothing per file or object.
     """
-    return _system(root).partition_listing(root, literal=literal)
+    return _store(root).partition_listing(root, literal=literal)  # type: ignore[union-attr]
 
 
 def list_partition(root: str, part: Partition, *, special: bool = False, literal: bool = False) -> Iterator[FileEntry]:
     """Lists the files of one partition; takes the other arguments of `list_files` and `partition_listing`."""
-    return _system(root).list_partition(root, part, special=special, literal=literal)
+    return _store(root).list_partition(root, part, special=special, literal=literal)  # type: ignore[union-attr]
 
 
 def list_folders(root: str, *, missing_ok: bool = False) -> list[str]:

@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 import tempfile
 import threading
@@ -23,7 +24,7 @@ from typing import IO, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.storage.entries import FileEntry, FileRange, Partition
+from beam_tfrecords.storage.entries import FileEntry
 from beam_tfrecords.storage.members import (
     ZIP_NAME,
     Archive,
@@ -110,14 +111,8 @@ def list_files(root: str, *, limit: int | None, special: bool, literal: bool) ->
     archive, member = split_address(root)
     directory = _directory(archive)
     pattern = compile_glob(member) if is_glob(member) and not literal and not directory.below(member) else None
-    names: Sequence[str] = directory.names if pattern else directory.below(member)
-    count = 0
-    for name in names:
-        if pattern is None or pattern.fullmatch(name):
-            if count == limit:
-                return
-            count += 1
-            yield directory.files[name]
+    names: Iterable[str] = filter(pattern.fullmatch, directory.names) if pattern else directory.below(member)
+    yield from map(directory.files.__getitem__, itertools.islice(names, limit))
 
 
 def list_folders(root: str) -> list[str]:
@@ -127,27 +122,11 @@ def list_folders(root: str) -> list[str]:
     return sorted({name[start:].partition("/")[0] for name in _directory(archive).below(member) if "/" in name[start:]})
 
 
-def partition_listing(root: str, *, literal: bool) -> list[Partition]:
-    """See `storage.partition_listing`; an archive is one partition."""
-    return [(root,)]
-
-
-def list_partition(root: str, part: Partition, *, special: bool, literal: bool) -> Iterator[FileEntry]:
-    """See `storage.list_partition`."""
-    return list_files(root, limit=None, special=special, literal=literal)
-
-
 def _refuse_write(path: str, *_: Any, **__: Any) -> Any:
     raise MemberError(path, FailureReason.UNREADABLE, "nothing is written to an archive")
 
 
-write_new = replace = delete = open_write = open_new = _refuse_write
-
-
-def concatenate(sources: Sequence[FileRange], target: str, **_: Any) -> int | None:
-    """Raises an error: nothing is written to an archive."""
-    _refuse_write(target)
-    return None
+replace = delete = open_write = open_new = _refuse_write
 
 
 def delete_files(files: Iterable[str]) -> None:

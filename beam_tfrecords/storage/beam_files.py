@@ -12,7 +12,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata, FileSystem
@@ -22,12 +22,9 @@ from requests import RequestException
 
 from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.storage import paths
-from beam_tfrecords.storage.chunks import read_chunks
 from beam_tfrecords.storage.entries import (
     Check,
     FileEntry,
-    FileRange,
-    Partition,
     SchemeError,
     ServiceFaultError,
     StorageError,
@@ -98,14 +95,6 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     return read_complete(path, read)
 
 
-def write_new(path: str, data: bytes) -> bool:
-    """Writes a new file; see `storage.write_new`. Beam has no preconditions, so two writers may both get True."""
-    if exists(path):
-        return False
-    _write(path, data)
-    return True
-
-
 def read_state(path: str) -> tuple[bytes, str] | None:
     """See `storage.read_state`."""
     if not exists(path):
@@ -115,15 +104,16 @@ def read_state(path: str) -> tuple[bytes, str] | None:
 
 
 def replace(path: str, data: bytes, *, version: str) -> bool:
-    """Replaces a file; see `storage.replace`. Has the same race as `write_new`."""
+    """Replaces a file; see `storage.replace`. Beam has no preconditions, so two writers may both get True."""
     is_version = _is_state(path, version)
     if is_version:
-        _write(path, data)
+        with open_write(path, staging=None) as file:
+            file.write(data)
     return is_version
 
 
 def delete(path: str, *, version: str) -> bool:
-    """Deletes a file; see `storage.delete`. Has the same race as `write_new`."""
+    """Deletes a file; see `storage.delete`. Has the same race as `replace`."""
     is_version = _is_state(path, version)
     if is_version:
         delete_files([path])
@@ -133,11 +123,6 @@ def delete(path: str, *, version: str) -> bool:
 def _is_state(path: str, version: str) -> bool:
     state = read_state(path)
     return state is not None and state[1] == version
-
-
-def _write(path: str, data: bytes) -> None:
-    with open_write(path, staging=None) as file:
-        file.write(data)
 
 
 @contextlib.contextmanager
@@ -155,25 +140,12 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[bytes]]:
-    """Opens a new file; see `storage.open_new`. Has the same race as `write_new`."""
+    """Opens a new file; see `storage.open_new`. Has the same race as `replace`."""
     with open_write(path, staging=staging) as file:
         yield file
         if exists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     check()
-
-
-def concatenate(
-    sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
-) -> None:
-    """Concatenates files through this process; see `storage.concatenate`."""
-    opened = open_write(target, staging=staging) if replaces else open_new(target, staging=staging, check=check)
-    with opened as file:
-        for source in sources:
-            with open_read(source.path, version="") as part:
-                part.seek(source.offset)
-                for chunk in read_chunks(part, limit=source.length):
-                    file.write(chunk)
 
 
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
@@ -182,16 +154,6 @@ def list_files(root: str, *, limit: int | None, special: bool, literal: bool) ->
     with _file_system(root) as files:
         (match,) = files.match([pattern], [limit])
     return map(_entry_of, match.metadata_list)
-
-
-def partition_listing(root: str, *, literal: bool) -> list[Partition]:
-    """Returns a single partition; see `storage.partition_listing`."""
-    return [("",)]
-
-
-def list_partition(root: str, part: Partition, *, special: bool, literal: bool) -> Iterator[FileEntry]:
-    """See `storage.list_partition`."""
-    return list_files(root, limit=None, special=special, literal=literal)
 
 
 def list_folders(root: str) -> list[str]:

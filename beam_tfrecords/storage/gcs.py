@@ -12,7 +12,6 @@ import itertools
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 import requests
@@ -46,7 +45,7 @@ from beam_tfrecords.storage.gcs_client import (
 )
 from beam_tfrecords.storage.gcs_private import update_time
 from beam_tfrecords.storage.name_ranges import Names, Page
-from beam_tfrecords.storage.range_reader import open_ranges
+from beam_tfrecords.storage.range_reader import is_complete, open_ranges
 from beam_tfrecords.storage.retries import DamagedAnswerError
 from beam_tfrecords.storage.threads import map_in_threads
 
@@ -83,7 +82,7 @@ def stat(path: str) -> FileEntry:
     with errors(path):
         blob = blob_at(path)
         blob.reload(retry=retried)
-        return _entry_of(path, blob)
+        return _entry(path, blob.size, update_time(blob), blob.generation)
 
 
 def open_read(path: str, *, version: str) -> IO[bytes]:
@@ -156,7 +155,10 @@ def _get(url: str, headers: Mapping[str, str]) -> tuple[bytes, Mapping[str, str]
     if answer.status not in (200, 206):
         text = answer.data.decode(errors="replace")
         raise exceptions.from_http_status(answer.status, message_of(answer.status, text))
-    if not (_is_range if answer.status == 206 else _is_whole)(answer.data, answer.headers):
+    content_range = answer.headers.get("Content-Range", "")
+    if not (
+        is_complete(answer.data, content_range) if answer.status == 206 else _is_whole(answer.data, answer.headers)
+    ):
         raise DamagedAnswerError
     return answer.data, answer.headers
 
@@ -168,12 +170,6 @@ def _is_whole(data: bytes, headers: Mapping[str, str]) -> bool:
         if kind == "crc32c":
             return int.from_bytes(base64.b64decode(value), "big") == crc32c.value(data)
     return True
-
-
-def _is_range(data: bytes, headers: Mapping[str, str]) -> bool:
-    """Whether a range has the length in the response's header."""
-    first, _, last = headers.get("Content-Range", "").partition("/")[0].removeprefix("bytes ").partition("-")
-    return not last.isdecimal() or len(data) == int(last) - int(first) + 1
 
 
 def _stat_version(path: str, version: str) -> FileEntry:
@@ -220,11 +216,6 @@ def _keep_if(check: Check, path: str, generation: int) -> None:
     except BaseException:
         delete(path, version=str(generation))
         raise
-
-
-def write_new(path: str, data: bytes) -> bool:
-    """See `storage.write_new`."""
-    return _upload_if(path, io.BytesIO(data), 0) is not None
 
 
 def read_state(path: str) -> tuple[bytes, str] | None:
@@ -302,8 +293,16 @@ def concatenate(
     temporary = f"{paths.join(staging, paths.basename(target)) if staging else target}.tmp-{os.urandom(4).hex()}"
     made: list[str] = []
     try:
-        objects = list(_copy_ranges(sources, temporary, made))
-        names, level = [split(path)[1] for path in objects], 0
+        names, level = list[str](), 0
+        for number, source in enumerate(sources):
+            path = source.path
+            # The service composes whole objects, so ranges are copied.
+            if not source.is_whole:
+                path = f"{temporary}-range-{number}"
+                made.append(path)
+                with open_write(path, staging=None) as file:
+                    file.writelines(_read_pieces(source))
+            names.append(split(path)[1])
         with errors(target):
             while len(names) > _SOURCES:
                 groups = [names[start : start + _SOURCES] for start in range(0, len(names), _SOURCES)]
@@ -331,26 +330,6 @@ def concatenate(
     if not replaces:
         _keep_if(check, target, blob.generation)
     return int.from_bytes(base64.b64decode(blob.crc32c), "big") if blob.crc32c else None
-
-
-def _copy_ranges(sources: Sequence[FileRange], temporary: str, made: list[str]) -> Iterator[str]:
-    """Yields objects with the content of the sources; copies ranges, because the service composes whole objects.
-
-    Args:
-      sources: the sources.
-      temporary: prefix of the copies' names.
-      made: receives the copies.
-    """
-    for number, source in enumerate(sources):
-        if source.is_whole:
-            yield source.path
-            continue
-        copy = f"{temporary}-range-{number}"
-        made.append(copy)
-        with open_write(copy, staging=None) as target:
-            for data in _read_pieces(source):
-                target.write(data)
-        yield copy
 
 
 def _read_pieces(source: FileRange) -> Iterator[bytes]:
@@ -433,11 +412,8 @@ def delete_files(files: Iterable[str]) -> None:
     """See `storage.delete_files`."""
     left = iter(files)
     batches = iter(lambda: list(itertools.islice(left, _BATCH)), [])
-    with ThreadPoolExecutor(_DELETERS) as pool:
-        # A few at a time: `map` would read all file names at once.
-        while some := list(itertools.islice(batches, _DELETERS)):
-            for _ in pool.map(_delete_batch, some):
-                pass
+    for _ in map_in_threads(_delete_batch, batches, threads=_DELETERS):
+        pass
 
 
 def _delete_batch(files: list[str]) -> None:
@@ -469,10 +445,6 @@ def _request_deletes(files: list[str]) -> None:
             raise denied(paths.dirname(file), request_metrics.DELETE, said)
         if not response.ok and response.status_code != exceptions.NotFound.code:
             raise exceptions.from_http_response(response)
-
-
-def _entry_of(path: str, blob: Blob) -> FileEntry:
-    return _entry(path, blob.size, update_time(blob), blob.generation)
 
 
 def _entry(path: str, size: str | int, updated: str, generation: str | int) -> FileEntry:

@@ -103,23 +103,19 @@ class _Access(NamedTuple):
 def retried(request: Callable[..., Result]) -> Callable[..., Result]:
     """Wraps a request with the retry policy of `retries`; the library accepts the wrapper as its own retry."""
 
-    def attempt(*words: Any, **named: Any) -> Result:
-        _STORE.wait()
-        return request(*words, **named)
-
     @functools.wraps(request)
     def send(*words: Any, **named: Any) -> Result:
-        return _STORE.send(functools.partial(attempt, *words, **named), may_pass=_may_pass, is_busy=_is_busy)
+        def attempt() -> Result:
+            _STORE.wait()
+            return request(*words, **named)
+
+        return _STORE.send(attempt, may_pass=_may_pass, is_busy=lambda error: _status(error) in REFUSALS)
 
     return send
 
 
 def _may_pass(error: Exception) -> bool:
     return isinstance(error, DamagedAnswerError) or is_transient(error)
-
-
-def _is_busy(error: Exception) -> bool:
-    return _status(error) in REFUSALS
 
 
 def _status(error: Exception) -> int | None:

@@ -20,7 +20,7 @@ from typing import IO, Any, TypeVar
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import file_stat, io_watchdog, paths
 from beam_tfrecords.storage.chunks import read_chunks
-from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, FileRange, Partition, StorageError, no_check
+from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, FileRange, Partition, StorageError
 from beam_tfrecords.storage.faults import is_service_fault, read_complete
 from beam_tfrecords.storage.locks import is_at, lock_file
 
@@ -308,16 +308,6 @@ def _raise_fault(error: OSError, path: str, temporary: str) -> None:
         raise BuildError(
             f"{path} cannot be written: {error.strerror}; the same command resumes once {remedy}"
         ) from error
-
-
-def write_new(path: str, data: bytes) -> bool:
-    """See `storage.write_new`."""
-    try:
-        with open_new(path, staging=None, check=no_check) as file:
-            file.write(data)
-    except FileExistsError:
-        return False
-    return True
 
 
 def read_state(path: str) -> tuple[bytes, str] | None:

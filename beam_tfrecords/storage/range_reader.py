@@ -1,4 +1,4 @@
-"""Opens an object of a store as a seekable file."""
+"""Reads ranges of an object: as a seekable file, and whether one is complete."""
 
 from __future__ import annotations
 
@@ -49,3 +49,9 @@ def open_ranges(size: int, read_range: Callable[[int, int], bytes], *, read_byte
       read_bytes: bytes per download.
     """
     return io.BufferedReader(_RangeReader(size, read_range), read_bytes)
+
+
+def is_complete(data: bytes, content_range: str, size: int = 0) -> bool:
+    """Whether a response has the length in its header, "bytes 0-9/20", or that of the object if known."""
+    first, _, last = content_range.partition("/")[0].removeprefix("bytes ").partition("-")
+    return len(data) == (int(last) - int(first) + 1 if last else size or len(data))

@@ -16,8 +16,11 @@ from beam_tfrecords.storage.members import MemberError
 _RAISED: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, zipfile.BadZipFile, struct.error)
 
 
-class reading:
-    """A context manager that turns exceptions of reading a damaged or unreadable file into `SampleError`.
+@contextlib.contextmanager
+def reading(
+    describe: Callable[[Exception], SampleError] | None = None, *, raised: tuple[type[Exception], ...] = _RAISED
+) -> Iterator[None]:
+    """Turns exceptions of reading a damaged or unreadable file into `SampleError`.
 
     Lets through service faults, `ChangedError` and out-of-memory errors, because the file did not cause them.
 
@@ -25,25 +28,14 @@ class reading:
       describe: maps the exception to the error; None for an error with the exception's text.
       raised: exceptions that readers of the format raise.
     """
-
-    def __init__(
-        self,
-        describe: Callable[[Exception], SampleError] | None = None,
-        *,
-        raised: tuple[type[Exception], ...] = _RAISED,
-    ) -> None:
-        self._describe = describe or damaged
-        self._raised = raised
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, self._raised):
-            reject(error, self._describe)
+    try:
+        yield
+    except raised as error:
+        reject(error, describe or damaged)
+        raise
 
 
-def parsing(describe: Callable[[Exception], SampleError] | None = None) -> reading:
+def parsing(describe: Callable[[Exception], SampleError] | None = None) -> contextlib.AbstractContextManager[None]:
     """Guards a third-party parser, which may raise any exception for a malformed file."""
     return reading(describe, raised=(Exception,))
 

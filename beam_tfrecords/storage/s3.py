@@ -36,7 +36,7 @@ from beam_tfrecords.storage.entries import (
     no_check,
 )
 from beam_tfrecords.storage.name_ranges import Names, Page
-from beam_tfrecords.storage.range_reader import open_ranges
+from beam_tfrecords.storage.range_reader import is_complete, open_ranges
 from beam_tfrecords.storage.retries import JITTER, DamagedAnswerError
 from beam_tfrecords.storage.s3_client import BUSY, client, code_of, errors, is_missing, retried, split, status_of
 from beam_tfrecords.storage.threads import map_in_threads
@@ -111,16 +111,14 @@ def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
 
 def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     """See `storage.read_range`."""
-    if not length:
-        _stat_version(path, version)
-        return b""
-    with errors(path):
-        try:
-            return _download(path, version, Range=f"bytes={offset}-{offset + length - 1}")[0]
-        except exceptions.ClientError as error:
-            if status_of(error) != 416:
-                raise
-    # The object ends before the range starts.
+    if length:
+        with errors(path):
+            try:
+                return _download(path, version, Range=f"bytes={offset}-{offset + length - 1}")[0]
+            except exceptions.ClientError as error:
+                if status_of(error) != 416:
+                    raise
+    # The range is empty, or the object ends before it starts.
     _stat_version(path, version)
     return b""
 
@@ -141,7 +139,7 @@ def _download(path: str, version: str, *, size: int = 0, **options: str) -> tupl
         with contextlib.closing(answer["Body"]) as body:
             _check_version(path, answer, version)
             data = body.read()
-        if not s3_reads.is_complete(data, answer.get("ContentRange", ""), size):
+        if not is_complete(data, answer.get("ContentRange", ""), size):
             raise DamagedAnswerError
         s3_reads.learn(target["Bucket"], target["Key"])
         return data, _version_of(answer)
@@ -203,7 +201,7 @@ def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[byt
                 delete_files([unfinished])
 
 
-def _put_new(path: str, data: bytes, check: Check = no_check) -> None:
+def _put_new(path: str, data: bytes, check: Check) -> None:
     """Writes an object in one request.
 
     Raises:
@@ -223,19 +221,14 @@ def _named_write(path: str) -> Iterator[dict[str, Any]]:
     try:
         yield {"Metadata": {_WRITE_ID: mine}}
     except exceptions.ClientError as error:
-        if code_of(error) != "NoSuchUpload" or not _is_mine(path, mine):
+        if code_of(error) != "NoSuchUpload" or _find_mine(path, mine) is None:
             raise
 
 
-def _is_mine(path: str, write_id: str) -> bool:
-    """Whether an object exists and comes from this write."""
+def _find_mine(path: str, write_id: str) -> Any:
+    """Returns the response to a HEAD request; None if the object does not exist or comes from another write."""
     found = _head(path)
-    return found is not None and found["Metadata"].get(_WRITE_ID) == write_id
-
-
-def write_new(path: str, data: bytes) -> bool:
-    """See `storage.write_new`."""
-    return _put_if(path, data, IfNoneMatch="*")
+    return found if found is not None and found["Metadata"].get(_WRITE_ID) == write_id else None
 
 
 def read_state(path: str) -> tuple[bytes, str] | None:
@@ -252,22 +245,17 @@ def read_state(path: str) -> tuple[bytes, str] | None:
 
 def replace(path: str, data: bytes, *, version: str) -> bool:
     """See `storage.replace`."""
-    return _put_if(path, data, IfMatch=f'"{version}"')
+    mine = os.urandom(16).hex()
+    options = {**_object(path), "Body": data, "Metadata": {_WRITE_ID: mine}, "IfMatch": f'"{version}"'}
+    with errors(path):
+        # The response to a successful attempt may be lost; its retry then fails.
+        return _request_if(client().put_object, **options) or _find_mine(path, mine) is not None
 
 
 def delete(path: str, *, version: str) -> bool:
     """See `storage.delete`."""
     with errors(path):
         return _request_if(client().delete_object, **_object(path), IfMatch=f'"{version}"')
-
-
-def _put_if(path: str, data: bytes, **condition: str) -> bool:
-    mine = os.urandom(16).hex()
-    with errors(path):
-        if _request_if(client().put_object, **_object(path), Body=data, Metadata={_WRITE_ID: mine}, **condition):
-            return True
-        # The response to a successful attempt may be lost; its retry then fails.
-        return _is_mine(path, mine)
 
 
 def _request_if(request: Callable[..., object], **options: Any) -> bool:
@@ -370,14 +358,14 @@ def _create(
     with errors(path):
         # The response to a successful attempt may be lost; its retry then fails.
         made = _request_if(lambda **given: answers.append(request(**given)), **options)
-        if not made and not _is_mine(path, write_id):
+        if not made and _find_mine(path, write_id) is None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     try:
         check()
     except BaseException:
         with errors(path):
-            found = _head(path)
-        if found is not None and found["Metadata"].get(_WRITE_ID) == write_id:
+            found = _find_mine(path, write_id)
+        if found is not None:
             delete(path, version=_version_of(found))
         raise
     return answers[0] if answers else {}

@@ -94,23 +94,16 @@ _REDIRECTS = frozenset({301, 302, 307, 308})
 _REGION_CODES = frozenset({"AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
 # Maximum number of characters of the store's sentence in a message.
 _MOST_SAID = 600
-# Operation -> the permission that it needs; all other operations write an object or its parts.
-_PERMISSIONS = {
-    "GetObject": "s3:GetObject",
-    "HeadObject": "s3:GetObject",
-    "ListObjectsV2": "s3:ListBucket",
-    "DeleteObject": "s3:DeleteObject",
-    "DeleteObjects": "s3:DeleteObject",
-    "AbortMultipartUpload": "s3:AbortMultipartUpload",
+# Operation -> its kind in `request_metrics`, and the permission that it needs; all others write an object or its parts.
+_OPERATIONS = {
+    "GetObject": (request_metrics.READ, "s3:GetObject"),
+    "HeadObject": (request_metrics.READ, "s3:GetObject"),
+    "ListObjectsV2": (request_metrics.LIST, "s3:ListBucket"),
+    "DeleteObject": (request_metrics.DELETE, "s3:DeleteObject"),
+    "DeleteObjects": (request_metrics.DELETE, "s3:DeleteObject"),
+    "AbortMultipartUpload": (request_metrics.DELETE, "s3:AbortMultipartUpload"),
 }
-_KINDS = {
-    "GetObject": request_metrics.READ,
-    "HeadObject": request_metrics.READ,
-    "ListObjectsV2": request_metrics.LIST,
-    "DeleteObject": request_metrics.DELETE,
-    "DeleteObjects": request_metrics.DELETE,
-    "AbortMultipartUpload": request_metrics.DELETE,
-}
+_WRITE = (request_metrics.WRITE, "s3:PutObject")
 # Key in the metadata of the last response to a request: seconds for which the request was repeated.
 _WAITED = "waited"
 _LOG_IN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -254,7 +247,7 @@ def _read_objects(response_dict: dict[str, Any], customized_response_dict: dict[
 
 def _count_request(request: Any, event_name: str, **_: Any) -> None:
     """Counts a request, once per attempt."""
-    kind = _KINDS.get(event_name.rpartition(".")[2], request_metrics.WRITE)
+    kind = _OPERATIONS.get(event_name.rpartition(".")[2], _WRITE)[0]
     STORE.wait()
     request_metrics.count(kind)
     if kind == request_metrics.WRITE:
@@ -335,7 +328,7 @@ def _lacking_permission(error: exceptions.ClientError) -> str | None:
     if named := _ACTION.search(message):
         return named[1]
     is_plain = message.rstrip(".").lower() in _PLAIN
-    return _PERMISSIONS.get(error.operation_name, "s3:PutObject") if is_plain else None
+    return _OPERATIONS.get(error.operation_name, _WRITE)[1] if is_plain else None
 
 
 def _region_of(error: exceptions.ClientError) -> str | None:

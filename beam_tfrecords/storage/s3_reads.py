@@ -24,6 +24,7 @@ from beam_tfrecords import crc32c
 from beam_tfrecords.storage import request_metrics
 from beam_tfrecords.storage.botocore_private import connections_to
 from beam_tfrecords.storage.options import current_options
+from beam_tfrecords.storage.range_reader import is_complete
 from beam_tfrecords.storage.retries import REFUSALS, RETRIED
 from beam_tfrecords.storage.s3_client import PAYER_HEADER, STORE, Access, access
 
@@ -162,12 +163,6 @@ def _headers(found: Access, route: Route, url: str, options: Mapping[str, str]) 
 def _pause(began: float, *, status: int) -> None:
     """Waits before the client repeats the request."""
     time.sleep(STORE.pause(began, 0, is_busy=status in REFUSALS) or 0.0)
-
-
-def is_complete(data: bytes, content_range: str, size: int) -> bool:
-    """Whether a response has the length in its header, "bytes 0-9/20", or that of the object if known."""
-    first, _, last = content_range.partition("/")[0].removeprefix("bytes ").partition("-")
-    return len(data) == (int(last) - int(first) + 1 if last else size or len(data))
 
 
 def _is_whole(status: int, data: bytes, headers: Mapping[str, str]) -> bool:

@@ -155,7 +155,7 @@ def open_tar(path: str, *, size: int, version: str = "", copy: StartCopy | None 
         if decompress is None:
             yield TarReader(path, size, version, file)
             return
-        target, write = copy() if copy else ("", _write_nothing)
+        target, write = copy() if copy else ("", lambda _: None)
         stream = _Copied(stack.enter_context(decompress(file)), write)
         yield TarReader(target, size, "", cast(IO[bytes], stream), is_copied=True)
 
@@ -177,10 +177,6 @@ def open_sparse(place: Place) -> IO[bytes]:
             raise _corrupt("a sparse member whose header has changed", place.offset)
         stack.pop_all()
     return content
-
-
-def _write_nothing(data: bytes) -> None:
-    pass
 
 
 class _Copied:

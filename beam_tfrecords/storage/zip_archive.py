@@ -37,7 +37,7 @@ _MOST_FIELD_BYTES = _MOST_16
 _ENCRYPTED, _UTF8 = 1, 1 << 11
 _STORED, _DEFLATED = 0, 8
 _METHODS = {9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "XZ", 98: "PPMd"}
-_FAT, _UNIX, _MACOS = 0, 3, 19
+_UNIX, _MACOS = 3, 19
 # Bytes of a member's content to read for recognizing an image.
 _SNIFFED_BYTES = 1 << 12
 
@@ -87,8 +87,6 @@ class ZipReader:
                 error = raised
             expanded += entry.size
             check_expansion(expanded, self._length)
-            # Some programs for Windows write backslashes, which the format forbids.
-            entry = dataclasses.replace(entry, name=entry.name.replace("\\", "/"))
             if not entry.name.endswith("/") and not stat.S_ISDIR(entry.mode):
                 # Members usually follow each other without gaps, in directory order.
                 is_next = following is not None and following.offset > entry.offset
@@ -197,9 +195,8 @@ class ZipReader:
         if offset + HEADER_BYTES + stored > self._start:
             raise _corrupt(f"its directory has a member that ends behind the archive, at byte {at:,}")
         mode = attributes >> 16 if system in (_UNIX, _MACOS) else 0
-        text = _decode(name, flags, extra)
-        if system == _FAT:
-            text = text.replace("\\", "/")  # Old versions of .NET wrote backslashes.
+        # Some programs for Windows write backslashes, which the format forbids.
+        text = _decode(name, flags, extra).replace("\\", "/")
         return _Entry(text, flags, method, crc, stored, size, mode, offset), _ENTRY.size + len(fields)
 
     def _read(self, action: Callable[[], Result]) -> Result:

@@ -224,7 +224,7 @@ def find_axes(shape: Sequence[int]) -> str | None:
     return "HWC" if shape[2] in (1, 3, 4) else "CHW" if shape[0] in (1, 3, 4) else None
 
 
-def reading_stack() -> reading:
+def reading_stack() -> contextlib.AbstractContextManager[None]:
     """Returns a guard that turns read errors into `SampleError`, except service faults."""
     return reading(_describe_damage)
 
