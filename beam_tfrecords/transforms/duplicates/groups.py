@@ -61,10 +61,7 @@ class Group:
         if len(self.labels) < 2:
             self.labels.add((*sorted(_class_names(image)), *image.heads.values()))
         self.first = place if self.first is None else min(self.first, place)
-        entry, key = (place, split, image), listed_as or place
-        self._images[key] = min(entry, self._images.get(key, entry))
-        if len(self._images) > 2 * MOST_IMAGES:
-            self.shorten()
+        self._list({listed_as or place: (place, split, image)})
 
     def merge(self, other: Group) -> None:
         """Adds the copies of another group; both groups use `listed_as`."""
@@ -72,7 +69,10 @@ class Group:
         self.splits.update(other.splits)
         self.labels = set(sorted(self.labels | other.labels)[:2])
         self.first = min(one for one in (self.first, other.first) if one is not None)
-        for key, entry in other._images.items():
+        self._list(other._images)
+
+    def _list(self, images: Mapping[Any, tuple[Place, str, Image]]) -> None:
+        for key, entry in images.items():
             self._images[key] = min(entry, self._images.get(key, entry))
         if len(self._images) > 2 * MOST_IMAGES:
             self.shorten()
@@ -144,29 +144,44 @@ def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, searc
             if image.content_hash in groups and groups[image.content_hash].first != place:
                 dropped[part].append(image.row)
                 _count_dropped(counts, part[0], image)
-    # Groups across splits come first in the list; both kinds are sorted by hash.
-    lines: dict[str, list[str]] = {"across": [], "within": []}
-    for content_hash, group in groups.items():
-        line = {"content_hash": content_hash, **group.to_json(kept=group.first_key if search.drops else None)}
-        lines["across" if line["across_splits"] else "within"].append(write_json(line) + "\n")
-        counts["duplicates", "groups"] += 1
-        counts["duplicates", "images"] += group.copies
-        counts["duplicates", "groups_across_splits"] += line["across_splits"]
-        counts["duplicates", "groups_with_conflicting_labels"] += line["conflicting_labels"]
+    lines = (
+        {"content_hash": content_hash, **group.to_json(kept=group.first_key if search.drops else None)}
+        for content_hash, group in groups.items()
+    )
+    files, counted = write_groups(search, bucket[0], lines)
+    counts.update({("duplicates", what): count for what, count in counted.items()})
+    counts["duplicates", "images"] = sum(group.copies for group in groups.values())
     return DuplicatesFound(
-        files=write_lists(search, lines, bucket[0]),
+        files=files,
         dropped=tuple((part, tuple(rows)) for part, rows in dropped.items()),
-        stats=Stats(dict(counts)),
+        stats=Stats({what: count for what, count in counts.items() if count}),
     )
 
 
-def write_lists(search: DuplicateSearch, lists: Mapping[str, Iterable[str]], number: int) -> tuple[str, ...]:
-    """Writes the lines of one range of the hash space, one file per kind; returns the files."""
-    files = {BuildFolder(search.folder).duplicates(kind, number): "".join(lines) for kind, lines in lists.items()}
-    written = {file: content for file, content in files.items() if content}
-    for file, content in written.items():
-        storage.write_bytes(file, content.encode())
-    return tuple(written)
+def write_groups(
+    search: DuplicateSearch, number: int, lines: Iterable[Mapping[str, Any]], kind: str = ""
+) -> tuple[tuple[str, ...], Counter[str]]:
+    """Writes the groups of one range of the hash space; returns the files, and what they count.
+
+    Groups across splits have a file of their own, which comes first in the list.
+
+    Args:
+      search: settings of the search.
+      number: number of the range.
+      lines: outputs of `Group.to_json`, sorted by hash.
+      kind: end of the names of the files.
+    """
+    counts: Counter[str] = Counter()
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for line in lines:
+        texts["across" if line["across_splits"] else "within"].append(write_json(line) + "\n")
+        counts["groups"] += 1
+        counts["groups_across_splits"] += line["across_splits"]
+        counts["groups_with_conflicting_labels"] += line["conflicting_labels"]
+    files = {BuildFolder(search.folder).duplicates(f"{one}{kind}", number): texts[one] for one in sorted(texts)}
+    for file, found in files.items():
+        storage.write_bytes(file, "".join(found).encode())
+    return tuple(files), counts
 
 
 def _place_images(

@@ -10,15 +10,14 @@ The groups are formed before any image is read. The images are read once per par
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 import numpy as np
 
-from beam_tfrecords.escaping import write_json
-from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, Group, place_image, write_lists
+from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, Group, place_image, write_groups
 from beam_tfrecords.transforms.duplicates.near import (
     MOST_PAIRS,
     count_bits,
@@ -179,21 +178,16 @@ def gather_images(
 def describe_near(bucket: tuple[int, Iterable[bytes]], *, search: DuplicateSearch) -> DuplicatesFound:
     """Lists the groups whose first hash lies in one range."""
     number, packed = bucket
-    lines: dict[str, list[str]] = {"across": [], "within": []}
-    counts: Counter[str] = Counter()
+    lines = []
     for (first, is_crowd), group in sorted(_merge(packed).items()):
         if group.distinct < 2:
             continue
         if is_crowd:
             group.shorten(MOST_CROWDED)
-        line = {"kind": "near", "phash": f"{first:016x}", **group.to_json(**({"crowded": True} if is_crowd else {}))}
-        lines["across" if line["across_splits"] else "within"].append(write_json(line) + "\n")
-        counts["groups"] += 1
-        counts["groups_across_splits"] += line["across_splits"]
-        counts["groups_with_conflicting_labels"] += line["conflicting_labels"]
-    return DuplicatesFound(
-        write_lists(search, {f"{kind}_near": lines[kind] for kind in lines}, number), (), count_near(counts)
-    )
+        kept = {"crowded": True} if is_crowd else {}
+        lines.append({"kind": "near", "phash": f"{first:016x}", **group.to_json(**kept)})
+    files, counts = write_groups(search, number, lines, "_near")
+    return DuplicatesFound(files, (), count_near(counts))
 
 
 def _pack(groups: Mapping[GroupKey, Group], search: DuplicateSearch) -> Iterator[tuple[int, bytes]]:

@@ -85,24 +85,20 @@ def describe_version(
     """
     damaged = stats.by("damaged").items()
     notes = [*history.notes, *(f"{file} is damaged: {count:,} samples converted again" for file, count in damaged)]
-    if history.previous is None:
+    common = {"notes": notes, "versions": list(history.names)}
+    previous = history.previous
+    if previous is None:
         why = "no earlier version is whole" if history.notes else "the first version"
-        return {
-            **CHANGES_FORMAT,
-            "compared_with": None,
-            "note": f"{why}: there is nothing to compare it with",
-            "notes": notes,
-            "versions": list(history.names),
-        }
+        note = f"{why}: there is nothing to compare it with"
+        return {**CHANGES_FORMAT, "compared_with": None, "note": note, **common}
     changes: dict[str, Any] = {
         **CHANGES_FORMAT,
-        "compared_with": storage.basename(history.previous.path),
+        "compared_with": storage.basename(previous.path),
         "nothing_reused_because": history.nothing_reused_because or None,
-        "notes": notes,
-        "versions": list(history.names),
+        **common,
     }
     if history.compared:
-        changes["changes"] = describe_changes(stats, previous=history.previous.open(), files=files, splits=splits)
+        changes["changes"] = describe_changes(stats, previous=previous.open(), files=files, splits=splits)
     changes["guards"] = [result.to_json() for result in guard_results]
     return changes
 

@@ -36,10 +36,10 @@ class Decision:
     """
 
     publishes: bool
-    causes: tuple[str, ...] = ()
-    guard_results: tuple[GuardResult, ...] = ()
-    violated: tuple[GuardResult, ...] = ()
-    reasons: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    causes: tuple[str, ...]
+    guard_results: tuple[GuardResult, ...]
+    violated: tuple[GuardResult, ...]
+    reasons: Mapping[str, int]
 
 
 def open_output(stats: Stats, *, publication: Publication) -> Decision:
@@ -50,17 +50,13 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     """
     add_step(publication.folder, evaluated=1, pause=PAUSE_SECONDS if storage.has_scheme(publication.folder) else 0)
     check_counts(stats, listed=publication.listed)
-    if causes := tuple(publication.find_causes(stats)):
-        return _open(publication, stats, Decision(publishes=False, causes=causes, reasons=stats.failure_reasons()))
-    history = publication.history
+    causes = tuple(publication.find_causes(stats))
+    history = None if causes else publication.history
     guard_results = evaluate_version(history, publication.describe(stats), stats) if history else []
     is_strict = history is not None and history.schedule.guard is GuardMode.STRICT
     violated = tuple(find_violated(guard_results)) if is_strict else ()
-    return _open(publication, stats, Decision(not violated, guard_results=tuple(guard_results), violated=violated))
-
-
-def _open(publication: Publication, stats: Stats, decision: Decision) -> Decision:
-    """Adds the new files to the journal of the output, and removes the files that they replace."""
+    reasons = stats.failure_reasons() if causes else {}
+    decision = Decision(not (causes or violated), causes, tuple(guard_results), violated, reasons)
     publication.fence.check()
     names = [*publication.name_shards(stats), *publication.name_metadata()] if decision.publishes else []
     if not keeps_dataset(publication, decision):

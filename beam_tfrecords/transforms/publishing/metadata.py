@@ -52,7 +52,7 @@ def write_files(
         shards=shards,
         settings=described["spec"],
     )
-    metadata |= {CARD: _write_card(dataset), CROISSANT: write_croissant(dataset, metadata)}
+    metadata |= {CARD: "\n".join([*_card_lines(dataset), ""]).encode(), CROISSANT: write_croissant(dataset, metadata)}
     contents = sorted(metadata.items())
     written = storage.run_concurrently(
         publication.output, *(functools.partial(publication.write, *one, check=check) for one in contents)
@@ -63,12 +63,8 @@ def write_files(
     return files
 
 
-def _write_card(dataset: Dataset) -> bytes:
-    """Returns the dataset card `README.md`, which describes a dataset and how to read it, from the manifest alone."""
-    return "\n".join(_card_lines(dataset)).encode() + b"\n"
-
-
 def _card_lines(dataset: Dataset) -> Iterator[str]:
+    """Yields the lines of the dataset card `README.md`: what it is and how to read it, from the manifest alone."""
     manifest, spec = dataset.manifest, dataset.manifest["spec"]
     yield f"# {_text(manifest['name'])}\n"
     if spec["description"]:

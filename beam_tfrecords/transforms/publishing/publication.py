@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
@@ -34,12 +33,6 @@ class WrittenFile(NamedTuple):
 
     sha256: str
     bytes: int
-
-
-def describe_heads(layout: Layout) -> dict[str, Any]:
-    """Returns the manifest entry with the classes of the features that have some of their own; none without them."""
-    names = {name: list(head.class_names) for name, head in layout.heads.items()}
-    return {"heads": names} if names else {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,9 +165,7 @@ class Publication:
             remedy["max_failures"] = share_above(failed, listed)
         return remedy if stats.total("written") else {}
 
-    def describe(
-        self, stats: Stats, *, shards: Sequence[Shard] = (), files: Mapping[str, str] = MappingProxyType({})
-    ) -> dict[str, Any]:
+    def describe(self, stats: Stats, shards: Sequence[Shard] = ()) -> dict[str, Any]:
         """Returns the manifest. The same data and spec always give the same manifest, so it contains no times.
 
         Only `reuse` and the digest of `changes.json` depend on previous datasets.
@@ -182,38 +173,39 @@ class Publication:
         Args:
           stats: the counts of the build.
           shards: all shards, by split and number; empty before they are composed. See `lists_shards`.
-          files: name of every other file -> hex SHA-256; empty before they are written.
         """
-        by_split, heads = stats.by_split(self.listed), self.layout.heads
-        counted = Counter(shard.split for shard in shards)
-        of_splits = {name: metric for name, metric in BUILD_METRICS.items() if metric.of_splits}
+        by_split, counted = stats.by_split(self.listed), Counter(shard.split for shard in shards)
+        heads, metrics = self.layout.heads, BUILD_METRICS.items()
         splits = {
             split: {
                 "listed": samples,
                 "shards": counted[split],
-                **{name: metric.read(by_split[split], split) for name, metric in of_splits.items()},
+                **{name: metric.read(by_split[split], split) for name, metric in metrics if metric.of_splits},
                 **({"heads": {name: stats.by("head", split, name) for name in heads}} if heads else {}),
             }
             for split, samples in sorted(self.listed.items())
             if split
         }
+        unwritten = self.listed_classes.difference(*(entry["classes"] for entry in splits.values()))
         # A filter may leave classes out on purpose.
-        unwritten = (
-            []
-            if stats.total("filtered")
-            else sorted({*self.listed_classes}.difference(*(entry["classes"] for entry in splits.values())))
-        )
+        is_told = unwritten and not stats.total("filtered")
         return {
             **MANIFEST_FORMAT,
             "name": self.name,
             "listed": sum(self.listed.values()),
-            **{name: metric.read(stats) for name, metric in BUILD_METRICS.items() if metric.of_build},
+            **{name: metric.read(stats) for name, metric in metrics if metric.of_build},
             "class_names": list(self.class_names),
             **describe_heads(self.layout),
-            **({"unwritten_classes": unwritten} if unwritten else {}),
+            **({"unwritten_classes": sorted(unwritten)} if is_told else {}),
             "splits": splits,
             **({"shards": [shard.to_json() for shard in shards]} if lists_shards(len(shards)) else {}),
-            "files": files,
+            "files": {},
             **({"array_size": find_size(stats)} if Content.ARRAY in self.layout.required else {}),
             **self.metadata,
         }
+
+
+def describe_heads(layout: Layout) -> dict[str, Any]:
+    """Returns the manifest entry with the classes of the features that have some of their own; none without them."""
+    names = {name: list(head.class_names) for name, head in layout.heads.items()}
+    return {"heads": names} if names else {}

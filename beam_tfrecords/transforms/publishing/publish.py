@@ -77,7 +77,7 @@ def publish_dataset(
         write_outcome(publication, stats, folder=folder, causes=decision.causes, violated=decision.violated)
         return
     check_shards(shards, stats, splits=publication.listed)
-    described = publication.describe(stats, shards=shards)
+    described = publication.describe(stats, shards)
     written = storage.run_concurrently(
         folder,
         lists,

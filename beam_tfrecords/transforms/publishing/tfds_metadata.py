@@ -6,6 +6,8 @@ Contract: tensorflow_datasets `read_only_builder.builder_from_directory`, which 
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -20,12 +22,19 @@ from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 
 VERSION = "1.0.0"
 _PACKAGE = "tensorflow_datasets.core.features"
-# A row of ymin, xmin, ymax and xmax, as shares of the image's size.
-_BOX = {
-    "pythonClassName": f"{_PACKAGE}.bounding_boxes.BBoxFeature",
-    "boundingBox": {"shape": {"dimensions": ["4"]}, "dtype": "float32", "bboxFormat": "REL_YXYX"},
-}
 _SCALARS = {"int64": "int64", "float": "float32", "bytes": "string"}
+
+
+def _json(kind: str, **values: Any) -> dict[str, Any]:
+    """Returns a feature of a class of TFDS."""
+    return {"pythonClassName": f"{_PACKAGE}.{kind}", **values}
+
+
+# A row of ymin, xmin, ymax and xmax, as shares of the image's size.
+_BOX = _json(
+    "bounding_boxes.BBoxFeature",
+    boundingBox={"shape": {"dimensions": ["4"]}, "dtype": "float32", "bboxFormat": "REL_YXYX"},
+)
 
 
 def write_metadata(
@@ -105,10 +114,7 @@ def _nest(level: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dict_json(features: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "pythonClassName": f"{_PACKAGE}.features_dict.FeaturesDict",
-        "featuresDict": {"features": features},
-    }
+    return _json("features_dict.FeaturesDict", featuresDict={"features": features})
 
 
 def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
@@ -129,10 +135,7 @@ def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ..
         return _sequence(row)
     if kind.stored is Stored.OBJECT_MASKS:
         return _sequence(_file_json(_dimensions(image, 1), 8, ImageEncoding.PNG))
-    scalar = {
-        "pythonClassName": f"{_PACKAGE}.scalar.Scalar",
-        "tensor": {"shape": {}, "dtype": _SCALARS[feature.type], "encoding": "none"},
-    }
+    scalar = _scalar_json(_SCALARS[feature.type])
     return _sequence(scalar) if feature.several else scalar
 
 
@@ -142,14 +145,8 @@ def _dimensions(image: ImageSpec, channels: int | None) -> list[str]:
 
 
 def _file_json(dimensions: list[str], bit_depth: int, encoding: ImageEncoding) -> dict[str, Any]:
-    return {
-        "pythonClassName": f"{_PACKAGE}.image_feature.Image",
-        "image": {
-            "shape": {"dimensions": dimensions},
-            "dtype": f"uint{bit_depth}",
-            "encodingFormat": encoding.value,
-        },
-    }
+    described = {"shape": {"dimensions": dimensions}, "dtype": f"uint{bit_depth}", "encodingFormat": encoding.value}
+    return _json("image_feature.Image", image=described)
 
 
 def _image_json(image: ImageSpec) -> dict[str, Any]:
@@ -160,17 +157,16 @@ def _image_json(image: ImageSpec) -> dict[str, Any]:
     elif image.image_encoding in (ImageEncoding.JPEG, ImageEncoding.PNG) and image.channels:
         return _file_json(dimensions, image.bit_depth, image.image_encoding)
     # TFDS has no image feature for WebP or varying shapes and formats, so these images are plain bytes.
-    return {
-        "pythonClassName": f"{_PACKAGE}.scalar.Scalar",
-        "tensor": {"shape": {}, "dtype": "string", "encoding": "none"},
-    }
+    return _scalar_json("string")
+
+
+def _scalar_json(dtype: str) -> dict[str, Any]:
+    return _json("scalar.Scalar", tensor={"shape": {}, "dtype": dtype, "encoding": "none"})
 
 
 def _tensor_json(dimensions: list[str], dtype: str, encoding: str) -> dict[str, Any]:
-    return {
-        "pythonClassName": f"{_PACKAGE}.tensor_feature.Tensor",
-        "tensor": {"shape": {"dimensions": dimensions}, "dtype": dtype, "encoding": encoding},
-    }
+    tensor = {"shape": {"dimensions": dimensions}, "dtype": dtype, "encoding": encoding}
+    return _json("tensor_feature.Tensor", tensor=tensor)
 
 
 def features_as_bytes(layout: Layout, image: ImageSpec) -> list[str]:
@@ -180,31 +176,21 @@ def features_as_bytes(layout: Layout, image: ImageSpec) -> list[str]:
 
 
 def _label_json(class_names: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "pythonClassName": f"{_PACKAGE}.class_label_feature.ClassLabel",
-        "classLabel": {"numClasses": str(len(class_names))},
-    }
+    return _json("class_label_feature.ClassLabel", classLabel={"numClasses": str(len(class_names))})
 
 
 def _sequence(inner: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "pythonClassName": f"{_PACKAGE}.sequence_feature.Sequence",
-        "sequence": {"feature": inner, "length": "-1"},
-    }
+    return _json("sequence_feature.Sequence", sequence={"feature": inner, "length": "-1"})
 
 
 def _splits(shards: list[Shard]) -> list[dict[str, Any]]:
-    splits: dict[str, dict[str, Any]] = {}
-    for shard in shards:
-        entry = splits.setdefault(
-            shard.split,
-            {
-                "name": shard.split,
-                "shardLengths": [],
-                "numBytes": 0,
-                "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
-            },
-        )
-        entry["shardLengths"].append(str(shard.records))
-        entry["numBytes"] += shard.bytes
-    return [{**entry, "numBytes": str(entry["numBytes"])} for entry in splits.values()]
+    of_split = {split: list(found) for split, found in itertools.groupby(shards, key=operator.attrgetter("split"))}
+    return [
+        {
+            "name": split,
+            "shardLengths": [str(shard.records) for shard in found],
+            "numBytes": str(sum(shard.bytes for shard in found)),
+            "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+        }
+        for split, found in of_split.items()
+    ]
