@@ -20,7 +20,7 @@ from beam_tfrecords.dataset.missing import explain_missing, replaced
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.reading.index_files import read_places
 from beam_tfrecords.reading.shard_cache import ShardCache
-from beam_tfrecords.storage.open_file import OpenFile
+from beam_tfrecords.storage.local import OpenFile
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, masked_crc32c, read_records
 
 # Maximum of local files open at once, in each process.

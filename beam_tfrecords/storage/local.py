@@ -202,6 +202,30 @@ class _CheckedReader(io.BufferedReader):
             super().close()
 
 
+class OpenFile:
+    """A file that stays open for random access, closed when it is garbage-collected.
+
+    Reads have no position, so threads and forked processes may share it. It stays the same file if another file
+    replaces its path.
+
+    Attributes:
+      size: size in bytes when the file was opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._number = open_regular(path)
+        self.size = os.fstat(self._number).st_size
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        """Returns up to `length` bytes from `offset`; fewer only at the end of the file."""
+        return os.pread(self._number, length, offset)
+
+    # An argument, because module globals are gone when the interpreter exits.
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        if hasattr(self, "_number"):
+            close(self._number)
+
+
 def _version_of(status: os.stat_result) -> str:
     return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
 
@@ -409,7 +433,10 @@ def sync_folder(folder: str) -> None:
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
     glob = _glob_of(root, literal=literal)
-    listed = _list_folder(root) if glob is None else glob.list()
+    if glob is not None and not glob.crosses:
+        listed: Iterator[FileEntry] = itertools.chain.from_iterable(map(glob.files, glob.folders()))
+    else:
+        listed = (entry for path, entries in _visit(root, glob) for entry in _listed_in(path, entries))
     return itertools.islice((entry for entry in listed if special or entry.size >= 0), limit)
 
 
@@ -442,12 +469,10 @@ def _count_files(root: str, *, literal: bool) -> Iterator[tuple[str, int]]:
         for folder in glob.folders():
             yield folder, sum(1 for _ in glob.files(folder))
         return
-    for folder, entries in _walk(glob.base if glob else root):
+    for folder, entries in _visit(root, glob):
         if entries is None:
-            folder, count = f"{folder}/", int(glob is None or glob.matches(f"{folder}/"))
-        else:
-            count = sum(1 for entry in entries if glob is None or glob.takes(entry))
-        if count:
+            yield f"{folder}/", 1
+        elif count := sum(1 for _ in entries):
             yield folder, count
 
 
@@ -525,12 +550,20 @@ def delete_files(files: Iterable[str]) -> None:
             os.remove(file)
 
 
-def _list_folder(folder: str) -> Iterator[FileEntry]:
-    for path, entries in _walk(folder):
-        if entries is None:
-            yield FileEntry(f"{path}/", -1, 0)
-        else:
-            yield from map(_listed, entries)
+def _visit(root: str, glob: _Glob | None) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]]:
+    """Yields the results of `_walk` for a folder, or those that a glob across folders matches."""
+    if glob is None:
+        yield from _walk(root)
+    elif file_stat.is_folder(glob.base):
+        for path, entries in _walk(glob.base):
+            if entries is not None:
+                yield path, filter(glob.takes, entries)
+            elif glob.matches(f"{path}/"):
+                yield path, None
+
+
+def _listed_in(folder: str, entries: Iterator[os.DirEntry[str]] | None) -> Iterator[FileEntry]:
+    return iter([FileEntry(f"{folder}/", -1, 0)]) if entries is None else map(_listed, entries)
 
 
 def _walk(folder: str) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]]:
@@ -597,18 +630,6 @@ class _Glob:
         before = pattern.partition("**")[0].split("/")[:-1]
         self._before = [paths.compile_glob(name).fullmatch for name in before]
 
-    def list(self) -> Iterator[FileEntry]:
-        """Yields all matches."""
-        if not self.crosses:
-            for folder in self.folders():
-                yield from self.files(folder)
-        elif file_stat.is_folder(self.base):
-            for path, entries in _walk(self.base):
-                if entries is not None:
-                    yield from (_listed(entry) for entry in entries if self.takes(entry))
-                elif self.matches(f"{path}/"):
-                    yield FileEntry(f"{path}/", -1, 0)
-
     def matches(self, path: str) -> bool:
         """Whether a glob that crosses folders matches a path below its base; hidden files need a dot in the glob."""
         return bool(self._matches(path)) and self._shows(path)
@@ -633,7 +654,11 @@ class _Glob:
         if paths.is_glob(name):
             fits = _fitting(name)
             with os.scandir(folder) as entries:
-                found = [entry.path for entry in entries if fits(entry.name) and _may_be_folder(entry)]
+                found = [
+                    entry.path
+                    for entry in entries
+                    if fits(entry.name) and (file_stat.is_folder_entry(entry) or file_stat.is_broken_entry(entry))
+                ]
         else:
             path = os.path.join(folder, name)
             found = [path] if file_stat.is_folder(path) or file_stat.is_broken_link(path) else []
@@ -669,7 +694,3 @@ def _fitting(pattern: str) -> Callable[[str], bool]:
     """Returns a matcher of names for a component of a glob; a leading dot must be matched explicitly."""
     matches = paths.compile_glob(pattern).fullmatch
     return lambda name: bool(matches(name)) and (name[0] != "." or pattern[0] == ".")
-
-
-def _may_be_folder(entry: os.DirEntry[str]) -> bool:
-    return file_stat.is_folder_entry(entry) or file_stat.is_broken_entry(entry)

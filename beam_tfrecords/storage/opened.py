@@ -22,19 +22,15 @@ class DependencyTracker:
     def __init__(self, known: str = "") -> None:
         self._known = known
         self._files: dict[str, str] = {}
-        self._are_too_many = False
 
     @property
     def fingerprints(self) -> dict[str, str] | None:
         """File -> its fingerprint before the first open, "" if it did not exist; None if there are too many files."""
-        return None if self._are_too_many else self._files
+        return None if len(self._files) > MOST_NOTED else self._files
 
     def add(self, path: str, find_fingerprint: Callable[[str], str]) -> None:
         """Tracks a file with the fingerprint that it has now, unless it is tracked already."""
-        if path == self._known or path in self._files or self._are_too_many:
-            return
-        self._are_too_many = len(self._files) == MOST_NOTED
-        if not self._are_too_many:
+        if path != self._known and path not in self._files and len(self._files) <= MOST_NOTED:
             self._files[path] = find_fingerprint(path)
 
 

@@ -111,16 +111,6 @@ class Image(NamedTuple):
     counted: Mapping[str, Any]
     heads: Mapping[str, str] = {}
 
-    @classmethod
-    def of_row(cls, number: int, row: Mapping[str, Any]) -> Image:
-        """Makes an image from a row with `IMAGE_COLUMNS`."""
-        counted = {name: row[name] for name in COUNTED if row[name] is not None}
-        return cls(number, row["content_hash"], row["key"], row["uri"], row["label"], counted)
-
-
-# Index columns that are read for images.
-IMAGE_COLUMNS = ("content_hash", "key", "uri", "label", *COUNTED)
-
 
 def part_id(part: Part) -> PartId:
     """Returns the id of a part within its build."""
@@ -176,10 +166,13 @@ def read_images(
     if not wanted:
         return
     (part,) = values["parts"]
-    table = read_index(part, *IMAGE_COLUMNS)
+    table = read_index(part, "content_hash", "key", "uri", "label", *COUNTED)
     hashes = enumerate(table["content_hash"].to_pylist())
     rows = [number for number, content_hash in hashes if content_hash and _prefix(content_hash) in wanted]
-    images = [Image.of_row(number, row) for number, row in zip(rows, table.take(rows).to_pylist(), strict=True)]
+    images = []
+    for number, row in zip(rows, table.take(rows).to_pylist(), strict=True):
+        counted = {name: row[name] for name in COUNTED if row[name] is not None}
+        images.append(Image(number, row["content_hash"], row["key"], row["uri"], row["label"], counted))
     if search.reads_records:
         images = list(read_labels(images, part, search=search))
     by_bucket: dict[int, list[Image]] = {}

@@ -13,7 +13,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage.open_file import OpenFile
+from beam_tfrecords.storage.local import OpenFile
 from tests.each import each
 
 
