@@ -14,7 +14,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.blocks.rows import read_block
 from beam_tfrecords.transforms.listing import deciding, groups
 from beam_tfrecords.transforms.listing.deciding import count_paths, decide
-from beam_tfrecords.transforms.listing.decisions import AssignSplits, Decision, MarkUnlabelled, SelectClasses
+from beam_tfrecords.transforms.listing.decisions import AssignSplits, MarkUnlabelled, RowDecision, SelectClasses
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from beam_tfrecords.transforms.listing.ordering import order_chunk
 from beam_tfrecords.transforms.listing.stratifying import find_strata
@@ -95,7 +95,7 @@ ORDER = ("folders", "splits", "path_splits", "classes", "unlabelled", "strata")
 class Large:
     """A decision that is written."""
 
-    step: Decision
+    step: RowDecision
     by_group, by_key, is_large = False, True, True
 
     def apply(self, refs: RefColumns) -> RefColumns:

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from beam_tfrecords.transforms.listing.decisions import Decision
+from beam_tfrecords.transforms.listing.decisions import RowDecision
 from beam_tfrecords.transforms.listing.groups import Groups
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_batches, write_listing
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.sources.selection import EVERYTHING
 def decide(
     listing: Listing,
     name: str,
-    step: Decision,
+    step: RowDecision,
     *,
     folder: str,
     plan: ListPlan,

@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.splits import Splits, assign_splits
 
 
-class Decision(Protocol):
+class RowDecision(Protocol):
     """A decision about each reference: a frozen value that workers receive."""
 
     @property
@@ -50,12 +50,12 @@ class Decisions:
       strata: splits by class.
     """
 
-    folders: Decision | None = None
-    splits: Decision | None = None
-    path_splits: Decision | None = None
-    classes: Decision | None = None
-    unlabelled: Decision | None = None
-    strata: Decision | None = None
+    folders: RowDecision | None = None
+    splits: RowDecision | None = None
+    path_splits: RowDecision | None = None
+    classes: RowDecision | None = None
+    unlabelled: RowDecision | None = None
+    strata: RowDecision | None = None
 
     def apply(self, refs: RefColumns) -> RefColumns:
         """Returns the references with all decisions, without those that are left out."""
@@ -63,7 +63,7 @@ class Decisions:
             refs = step.apply(refs)
         return refs
 
-    def __iter__(self) -> Iterator[Decision]:
+    def __iter__(self) -> Iterator[RowDecision]:
         every = (getattr(self, field.name) for field in dataclasses.fields(self))
         return (step for step in every if step is not None)
 
@@ -85,11 +85,11 @@ class AssignSplits:
 
     @property
     def by_group(self) -> bool:
-        """See `Decision.by_group`."""
+        """See `RowDecision.by_group`."""
         return self.splits.fractions is None
 
     def apply(self, refs: RefColumns) -> RefColumns:
-        """See `Decision.apply`."""
+        """See `RowDecision.apply`."""
         return assign_splits(refs, splits=self.splits, seed=self.seed)
 
 
@@ -108,7 +108,7 @@ class SelectClasses:
     by_group = by_key = is_large = False
 
     def apply(self, refs: RefColumns) -> RefColumns:
-        """See `Decision.apply`."""
+        """See `RowDecision.apply`."""
         return self.select(refs)[0]
 
     def select(self, refs: RefColumns) -> tuple[RefColumns, Sequence[str], int]:
@@ -145,7 +145,7 @@ class MarkUnlabelled:
     by_group, by_key, is_large = True, True, False
 
     def apply(self, refs: RefColumns) -> RefColumns:
-        """See `Decision.apply`."""
+        """See `RowDecision.apply`."""
         none: Value = UNLABELLED if self.has_one else []
         known = zip(refs.labels, refs.each("split"), strict=True)
         return dataclasses.replace(refs, labels=[none if split in self.splits else label for label, split in known])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from beam_tfrecords.transforms.listing.decisions import AssignSplits, Decision
+from beam_tfrecords.transforms.listing.decisions import AssignSplits, RowDecision
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.splits import Splits
 _MOST_GROUPS = 100_000
 
 
-class Group(NamedTuple):
+class SampleGroup(NamedTuple):
     """What decisions look at.
 
     Attributes:
@@ -76,7 +76,7 @@ class Groups:
         chunk files.
     """
 
-    totals: dict[Group, GroupTotals] | None = dataclasses.field(default_factory=dict)
+    totals: dict[SampleGroup, GroupTotals] | None = dataclasses.field(default_factory=dict)
     counted_by: AssignSplits | None = None
 
     def add(self, refs: RefColumns, ref_bytes: Sequence[int], *, by_image: bool, count_labels: bool) -> None:
@@ -108,7 +108,7 @@ class Groups:
             group = at, split, _hashable(label), failure is not None, objects is not None
             found = totals.get(group)  # type: ignore[call-overload]
             if found is None:
-                found = totals[Group(*group)] = GroupTotals()
+                found = totals[SampleGroup(*group)] = GroupTotals()
             found.samples += 1
             found.source_bytes += size
             found.ref_bytes += packed
@@ -142,7 +142,7 @@ class Groups:
             failure=[["", ""] if group.failed else None for group in groups],
         )
 
-    def apply(self, step: Decision) -> Groups | None:
+    def apply(self, step: RowDecision) -> Groups | None:
         """Returns the groups after a decision; None if they do not say what it decides."""
         if self.totals is None:
             return None
@@ -153,14 +153,14 @@ class Groups:
         before = self.specimens()
         after = step.apply(before)
         grown = [len(new) - len(old) for new, old in zip(after.identities(), before.identities(), strict=True)]
-        decided: dict[Group, GroupTotals] = {}
+        decided: dict[SampleGroup, GroupTotals] = {}
         rows = zip(self.totals.items(), after.each("split"), after.labels, after.each("failure"), grown, strict=True)
         for (group, totals), split, label, failure, more in rows:
             failed = failure is not None
             if failed and not group.failed and group.has_objects:
                 return None  # The totals of objects do not count failed samples.
             packed = 0 if failed else totals.ref_bytes + more * totals.samples
-            changed = Group(group.at, split, _hashable(label), failed, group.has_objects)
+            changed = SampleGroup(group.at, split, _hashable(label), failed, group.has_objects)
             decided.setdefault(changed, GroupTotals()).add(dataclasses.replace(totals, ref_bytes=packed))
         return Groups(decided, self.counted_by)
 
@@ -185,7 +185,7 @@ class Groups:
             return cls(None, rule)
         totals = {}
         for at, split, label, failed, has_objects, samples, source_bytes, ref_bytes, labels in rows:
-            group = Group(at, split, _hashable(label), failed, has_objects)
+            group = SampleGroup(at, split, _hashable(label), failed, has_objects)
             totals[group] = GroupTotals(samples, source_bytes, ref_bytes, Counter(dict(labels)))
         return cls(totals, rule)
 

@@ -47,7 +47,7 @@ class Strata:
 
     @property
     def is_large(self) -> bool:
-        """See `Decision.is_large`."""
+        """See `RowDecision.is_large`."""
         return len(self.of_group) > _MOST_GROUPS
 
     def apply(self, refs: RefColumns) -> RefColumns:

@@ -186,7 +186,7 @@ class PathSplits:
 
     @property
     def by_key(self) -> bool:
-        """See `Decision.by_key`."""
+        """See `RowDecision.by_key`."""
         return not self.by_image
 
     def apply(self, refs: RefColumns) -> RefColumns:
