@@ -8,11 +8,9 @@ import importlib
 import io
 import logging
 import os
-import select
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import TextIO
 
 from beam_tfrecords.beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
 from beam_tfrecords.beam_pipelines.messages.exit_codes import (
@@ -147,7 +145,7 @@ def run(*command: str) -> None:
         # Imports take half a second. The next line overwrites this one.
         sys.stderr.write("loading libraries\r")
         sys.stderr.flush()
-    code = _run(argv)
+    code = _run(argv, prints_results=prints_results)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -162,7 +160,7 @@ def run(*command: str) -> None:
     os._exit(code)
 
 
-def _run(argv: Sequence[str]) -> int:
+def _run(argv: Sequence[str], *, prints_results: bool) -> int:
     try:
         return main(argv)
     except SystemExit as error:  # the parser has printed its help
@@ -170,18 +168,12 @@ def _run(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:  # before or after the work of a command
         return _fail("interrupted", code=INTERRUPTED)
     except Exception as error:
-        # A broken pipe to a worker is an ordinary error.
-        if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
+        # In a command that works, only the pipe to a worker can break.
+        if isinstance(error, BrokenPipeError) and prints_results:
             return BROKEN_PIPE
         # The traceback may quote text from outside.
         show(*traceback.format_exc().splitlines(), file=sys.stderr)
         return FAILED
-
-
-def _has_no_reader(stream: TextIO) -> bool:
-    poll = select.poll()
-    poll.register(stream.fileno(), 0)
-    return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 def _fail(message: str, *more: str, code: int) -> int:
