@@ -23,7 +23,6 @@ from PIL import Image, ImageFilter
 
 from beam_tfrecords import build as build_in_python
 from beam_tfrecords import open_dataset
-from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.beam_pipelines.report.page import render_report
 from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from tests.beam_pipelines.dataset_checks import manifest_of
@@ -447,21 +446,6 @@ def test_a_million_records_of_a_thousand_classes_make_a_small_page_quickly(photo
     assert "Shows 100 of 1,000 classes" in page.text
     assert "and 940 more classes" in page.text
     assert page.figures["records"] == "1,000,000"
-
-
-@pytest.mark.parametrize("values", [[1.0], [224.0] * 9, list(range(1, 1000)), [0.01, 1e9, 3.0]])
-def test_a_distribution_knows_least_largest_median_and_count(values):
-    found = Distribution()
-    for some in np.array_split(np.array(values, float), 3):
-        found.add(some)
-    ordered = sorted(values)
-    assert (found.count, found.minimum, found.maximum) == (len(values), ordered[0], ordered[-1])
-    assert found.median == pytest.approx(ordered[(len(values) - 1) // 2], rel=0.03)
-    columns = found.columns([found])
-    assert sum(column.count for column in columns) == len(values)
-    assert columns[0].low <= ordered[0]
-    assert columns[-1].high >= ordered[-1]
-    assert len(columns) <= 32
 
 
 # In a build

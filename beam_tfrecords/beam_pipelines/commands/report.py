@@ -23,10 +23,11 @@ def report(argv: Sequence[str]) -> int:
     arguments = make_parser().read_all(argv)
     images = PublishedPaths.of([f"{storage.absolute(arguments.image_root).rstrip('/')}/*"])
     dataset = open_dataset(arguments.dataset)
+    from beam_tfrecords.beam_pipelines.report.index_scan import MOST_ROWS
     from beam_tfrecords.beam_pipelines.report.page import write_report
 
     try:
-        with ReadProgress(dataset.manifest["records"], then="reading pictures") as progress:
+        with ReadProgress(min(dataset.num_records, MOST_ROWS), then="reading pictures") as progress:
             path = write_report(dataset, failed_images=images if arguments.failed_images else None, progress=progress)
     except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
         raise BuildError(

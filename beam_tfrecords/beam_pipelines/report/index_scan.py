@@ -1,25 +1,26 @@
-"""One pass over the index of a dataset: finds the records to show, and the distribution of sizes."""
+"""Reads the index of a dataset: finds the records to show, and the sizes of records and images."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+import itertools
+import math
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
-from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.dataset.dataset import Dataset
-from beam_tfrecords.dataset.index import read_batches
-from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.dataset.index import read_columns
 from beam_tfrecords.geometry.geometry import swaps_sides
 from beam_tfrecords.storage.threads import map_in_threads
 
+# Rows that are read of all splits, as many of each as its share of the records. The order is a shuffle, so they are a
+# random sample.
+MOST_ROWS = 200_000
 _COLUMNS = ("key", "label", "length", "height", "width", "source_height", "source_width", "orientation")
 # Extreme -> column, and whether its largest values count.
 EXTREMES = {
@@ -37,7 +38,7 @@ MOST_SHOWN = 200
 _MOST_OF_A_CLASS = 8
 _LEAST_OF_A_CLASS = 2
 _MOST_OF_A_SPLIT = 40
-# Records that may be shown of a compressed shard, which can only be read from its start.
+# Records that may be shown of a compressed split.
 _COMPRESSED_ROWS = 500
 
 # Split, and class if each record of the split has exactly one.
@@ -65,31 +66,23 @@ class Chosen:
         return (self.height or 0) * (self.width or 0)
 
 
-class Extreme(NamedTuple):
-    """An extreme record: the value of the column, the hash of the image if known, and the record."""
-
-    value: float
-    phash: int | None
-    record: Chosen
-
-
 @dataclasses.dataclass(frozen=True)
 class IndexScan:
-    """Results of a scan of the index.
+    """What the index shows.
 
     Attributes:
       chosen: records to show, by group.
-      extremes: extreme -> records, the most extreme first; empty for a compressed dataset.
+      extremes: extreme -> (value, record), the most extreme first; empty for a compressed dataset.
       named: (split, key) -> requested record; empty for a compressed dataset.
       lengths: split -> sizes of its records in bytes.
       sides: ("source" or "stored", "shorter", "longer" or "aspect") -> pixels, or width / height.
     """
 
-    chosen: dict[Group, list[Chosen]] = dataclasses.field(default_factory=lambda: defaultdict(list))
-    extremes: dict[str, list[Extreme]] = dataclasses.field(default_factory=lambda: defaultdict(list))
-    named: dict[tuple[str, str], Chosen] = dataclasses.field(default_factory=dict)
-    lengths: dict[str, Distribution] = dataclasses.field(default_factory=lambda: defaultdict(Distribution))
-    sides: dict[tuple[str, str], Distribution] = dataclasses.field(default_factory=lambda: defaultdict(Distribution))
+    chosen: dict[Group, list[Chosen]]
+    extremes: dict[str, list[tuple[float, Chosen]]]
+    named: dict[tuple[str, str], Chosen]
+    lengths: dict[str, np.ndarray]
+    sides: dict[tuple[str, str], np.ndarray]
 
 
 def choose_groups(dataset: Dataset) -> dict[Group, int]:
@@ -113,7 +106,7 @@ def choose_groups(dataset: Dataset) -> dict[Group, int]:
 
 
 def scan_index(dataset: Dataset, names: Collection[tuple[str, str]], *, progress: ReadProgress | None) -> IndexScan:
-    """Reads the index by columns, in batches of rows.
+    """Reads the index, or the first rows of each split of a large one.
 
     Chooses the first records of each group, since the order is already a shuffle by a hash of the seed and the key.
 
@@ -126,106 +119,97 @@ def scan_index(dataset: Dataset, names: Collection[tuple[str, str]], *, progress
       BuildError: the store does not answer.
       OSError, ValueError, LookupError, TypeError, NotImplementedError: an index is damaged or not one of ours.
     """
-    scan, groups = IndexScan(), choose_groups(dataset)
-    most_extreme = min(_MOST_EXTREME, dataset.manifest["records"] // _EXTREME_OF)
-    for split in dataset.splits:
-        shards = dataset.split_shards(split) if split in dataset.split_starts else []
-        wanted = {label: most for (one, label), most in groups.items() if one == split}
-        number = 0
-        for shard, batches in zip(shards, _read(dataset, shards), strict=True):
-            for batch in batches:
-                rows = {name: batch[name] for name in batch.schema.names}
-                scan.lengths[split].add(rows["length"].to_numpy())
-                _add_sizes(scan, rows)
-                if dataset.compression == "none" or shard.number == 0:
-                    _choose(scan, split, wanted, rows, number, dataset.compression != "none")
-                if dataset.compression == "none":
-                    _find_extremes(scan, split, rows, number, most_extreme)
-                    _find_named(scan, split, [key for one, key in names if one == split], rows, number)
-                number += batch.num_rows
-                if progress:
-                    progress.done += batch.num_rows
+    splits = {split: _read_split(dataset, split, progress) for split in dataset.split_starts if dataset.splits[split]}
+    if not splits:
+        return IndexScan({}, {}, {}, {}, {})
+    chosen: dict[Group, list[Chosen]] = {}
+    for (split, label), most in choose_groups(dataset).items():
+        near = splits[split]
+        if dataset.compression != "none":  # a compressed shard can only be read from its start
+            near = near.slice(0, min(_COMPRESSED_ROWS, dataset.split_shards(split)[0].records))
+        found: Sequence[int] = range(near.num_rows) if label is None else _find_label(near, label)
+        chosen[split, label] = [dataclasses.replace(_record(near, row), label=label) for row in found[:most]]
+    rows = pa.concat_tables(splits.values(), promote_options="default")
+    lengths = {split: of_split["length"].to_numpy() for split, of_split in splits.items()}
+    scan = IndexScan(chosen, {}, {}, lengths, _find_sides(rows))
+    if dataset.compression == "none":
+        most = min(_MOST_EXTREME, dataset.num_records // _EXTREME_OF)
+        for name, (column, is_largest) in EXTREMES.items():
+            if most and column in rows.column_names:
+                scan.extremes[name] = _find_extremes(rows, column, is_largest, most)
+        keys = zip(rows["split"].to_pylist(), rows["key"].to_pylist(), strict=True) if names else ()
+        scan.named.update((key, _record(rows, row)) for row, key in enumerate(keys) if key in names)
     return scan
 
 
-def _read(dataset: Dataset, shards: Sequence[Shard]) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Yields the batches of each shard's index; downloads files of a store whole, several at once."""
-    paths = [storage.join(dataset.path, shard.index or "") for shard in shards]
-    fetch = functools.partial(map_in_threads, storage.read_bytes, threads=_THREADS)
-    files = map(pa.BufferReader, fetch(paths)) if storage.has_scheme(dataset.path) else map(storage.open_read, paths)
-    for opened in files:
-        with opened as file:
-            yield read_batches(file, [*_COLUMNS, *_QUALITY])
+def _find_label(rows: pa.Table, label: str) -> list[int]:
+    """Returns the rows of a class; compares the codes of labels, which is faster than their texts."""
+    codes = rows["label"].combine_chunks()
+    names = codes.dictionary.to_pylist()
+    if label not in names:
+        return []
+    codes = codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    found: list[int] = np.flatnonzero(codes == names.index(label)).tolist()
+    return found
 
 
-def _choose(
-    scan: IndexScan, split: str, wanted: dict[str | None, int], rows: Mapping[str, pa.Array], start: int, near: bool
-) -> None:
-    if not wanted:
-        return
-    labels = rows["label"].dictionary_encode()
-    codes = labels.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    code_of = {name: code for code, name in enumerate(labels.dictionary.to_pylist())}
-    for label, most in list(wanted.items()):
-        found = np.arange(len(codes)) if label is None else np.flatnonzero(codes == code_of.get(label, -2))
-        for row in found[:most].tolist():
-            if near and start + row >= _COMPRESSED_ROWS:
-                break
-            scan.chosen[split, label].append(_record(split, label, rows, row, start))
-        wanted[label] = most - len(found[:most])
-        if not wanted[label]:
-            del wanted[label]
+def _read_split(dataset: Dataset, split: str, progress: ReadProgress | None) -> pa.Table:
+    """Reads rows of a split; adds the split, and the number of each record in it."""
+    most = math.ceil(dataset.splits[split] * min(1.0, MOST_ROWS / dataset.num_records))
+    shards = dataset.split_shards(split)
+    starts = itertools.accumulate((shard.records for shard in shards), initial=0)
+    paths = [
+        storage.join(dataset.path, shard.index or "")
+        for shard, start in zip(shards, starts, strict=False)
+        if start < most
+    ]
+    tables = []
+    for data in map_in_threads(storage.read_bytes, paths, threads=_THREADS):
+        tables.append(read_columns(data, [*_COLUMNS, *_QUALITY]))
+        if progress:
+            progress.done += tables[-1].num_rows
+    rows = pa.concat_tables(tables, promote_options="default").slice(0, most)
+    place = rows.column_names.index("label")
+    rows = rows.set_column(place, "label", rows["label"].dictionary_encode())
+    rows = rows.append_column("split", pa.repeat(split, rows.num_rows))
+    return rows.append_column("number", pa.array(np.arange(rows.num_rows)))
 
 
-def _find_named(scan: IndexScan, split: str, keys: Sequence[str], rows: Mapping[str, pa.Array], start: int) -> None:
-    if not keys:
-        return
-    import pyarrow.compute as pc  # its import takes longer than reading most indices
-
-    for row in np.flatnonzero(pc.is_in(rows["key"], pa.array(keys)).to_numpy(zero_copy_only=False)).tolist():
-        found = _record(split, rows["label"][row].as_py(), rows, row, start)
-        scan.named[split, found.key] = found
+def _record(rows: pa.Table, row: int) -> Chosen:
+    (found,) = rows.slice(row, 1).to_pylist()
+    return Chosen(**{field.name: found.get(field.name) for field in dataclasses.fields(Chosen)})
 
 
-def _record(split: str, label: str | None, rows: Mapping[str, pa.Array], row: int, start: int) -> Chosen:
-    height, width = (rows[name][row].as_py() if name in rows else None for name in ("height", "width"))
-    return Chosen(split, label, start + row, rows["key"][row].as_py(), height, width)
+def _find_extremes(rows: pa.Table, column: str, is_largest: bool, most: int) -> list[tuple[float, Chosen]]:
+    values = rows[column].to_numpy().astype(float)
+    known = np.flatnonzero(np.isfinite(values))
+    # The stable sort keeps the first of equal values.
+    ranked = known[np.argsort(-values[known] if is_largest else values[known], kind="stable")]
+    hashes = rows["phash"] if "phash" in rows.column_names else None
+    found: dict[tuple[float, ...], int] = {}
+    for row in ranked.tolist():
+        if len(found) == most:
+            break
+        phash = hashes[row].as_py() if hashes is not None else None
+        # One picture is enough for several copies.
+        found.setdefault((row,) if phash is None else (values[row], phash), row)
+    return [(float(values[row]), _record(rows, row)) for row in found.values()]
 
 
-def _find_extremes(scan: IndexScan, split: str, rows: Mapping[str, pa.Array], start: int, most: int) -> None:
-    for name, (column, is_largest) in EXTREMES.items():
-        if column not in rows:
-            continue
-        values = rows[column].to_numpy(zero_copy_only=False).astype(float)
-        known = np.flatnonzero(np.isfinite(values))
-        ranked = known[np.argsort(-values[known] if is_largest else values[known], kind="stable")]
-        contents = {(one.value, one.phash) for one in scan.extremes[name]}
-        found: list[Extreme] = []
-        for row in ranked.tolist():
-            if len(found) == most:
-                break
-            content = float(values[row]), rows["phash"][row].as_py() if "phash" in rows else None
-            # One picture is enough for several copies.
-            if content[1] is None or content not in contents:
-                contents.add(content)
-                found.append(Extreme(*content, _record(split, rows["label"][row].as_py(), rows, row, start)))
-        # The stable sort keeps the first of equal values.
-        both = sorted([*scan.extremes[name], *found], key=lambda one: one.value, reverse=is_largest)
-        scan.extremes[name] = both[:most]
-
-
-def _add_sizes(scan: IndexScan, rows: Mapping[str, pa.Array]) -> None:
+def _find_sides(rows: pa.Table) -> dict[tuple[str, str], np.ndarray]:
+    sides: dict[tuple[str, str], np.ndarray] = {}
     for kind, prefix in (("source", "source_"), ("stored", "")):
         names = [f"{prefix}height", f"{prefix}width"]
-        if not all(name in rows for name in names):
+        if not {*names} <= {*rows.column_names}:
             continue
-        height, width = (rows[name].fill_null(0).to_numpy(zero_copy_only=False).astype(float) for name in names)
-        if kind == "source" and "orientation" in rows:
+        height, width = (rows[name].to_numpy().astype(float) for name in names)
+        if kind == "source" and "orientation" in rows.column_names:
             # Orientations 5 to 8 exchange height and width.
-            turned = swaps_sides(rows["orientation"].fill_null(1).to_numpy(zero_copy_only=False))
+            turned = swaps_sides(rows["orientation"].fill_null(1).to_numpy())
             height, width = np.where(turned, width, height), np.where(turned, height, width)
         known = (height > 0) & (width > 0)
         height, width = height[known], width[known]
-        scan.sides[kind, "shorter"].add(np.minimum(height, width))
-        scan.sides[kind, "longer"].add(np.maximum(height, width))
-        scan.sides[kind, "aspect"].add(width / height)
+        sides[kind, "shorter"] = np.minimum(height, width)
+        sides[kind, "longer"] = np.maximum(height, width)
+        sides[kind, "aspect"] = width / height
+    return sides

@@ -10,15 +10,15 @@ from datetime import datetime, timezone
 from typing import Any
 
 import jinja2
+import numpy as np
 import yaml
 from markupsafe import Markup
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.messages.summary import describe_changes, describe_missing, format_bytes
-from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_images
-from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
+from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, MOST_ROWS, IndexScan, choose_groups, scan_index
 from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, ShownRecordReader, thumbnail_side
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.dataset.dataset import Dataset
@@ -34,6 +34,7 @@ from beam_tfrecords.transforms.request.published_settings import publish_setting
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger
 
 _MOST_CLASSES = 60
+_SAMPLED = f"sizes and pictures are those of {MOST_ROWS:,} records, a random sample"
 _MOST_LINES = 100_000
 # In bytes; a group of a million copies is one line.
 _MOST_LINE = 256 << 20
@@ -41,6 +42,8 @@ _MOST_OF_A_REASON = 4
 _MOST_GROUPS = 20
 _MOST_PICTURED = 4
 _MOST_PLOTS = 6
+# Columns of a histogram, and bins of an octave that they consist of.
+_MOST_COLUMNS, _PER_OCTAVE = 32, 32
 # The C version, if available, takes 1 ms instead of 8.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _MOST_TEXT = 300
@@ -98,7 +101,7 @@ def render_report(
     duplicates = _duplicates(dataset)
     scan = scan_index(dataset, [name for group in duplicates for name in _pictured(group)], progress=progress)
     reader = ShownRecordReader(dataset)
-    extreme = [one.record for found in scan.extremes.values() for one in found]
+    extreme = [one for found in scan.extremes.values() for _, one in found]
     reader.fetch([*itertools.chain.from_iterable(scan.chosen.values()), *extreme, *scan.named.values()])
     samples = reader.read(list(scan.chosen.values()))
     balance = _balance(manifest["class_names"], [entry["classes"] for entry in manifest["splits"].values()])
@@ -112,6 +115,7 @@ def render_report(
         shards=dataset.num_shards,
         built=_describe_time(dataset),
         notes=[
+            *([_SAMPLED] if dataset.num_records > MOST_ROWS else []),
             *map(show_flags, describe_ledger(map(Entry.from_json, manifest.get("ledger", [])))),
             *(show_flags(note) for note in manifest.get("notes", [])),
         ],
@@ -132,7 +136,7 @@ def render_report(
             if head.class_names
         ],
         splits=[_describe_split(split, entry, scan) for split, entry in manifest["splits"].items()],
-        lengths=_plots({split: scan.lengths[split] for split in list(dataset.splits)[:_MOST_PLOTS]}, _as_bytes),
+        lengths=_plots(dict(itertools.islice(scan.lengths.items(), _MOST_PLOTS)), format_bytes),
         sides=sides,
         failures=_failures(dataset, failed_images=failed_images),
         near_duplicates=dataset.manifest.get("near_duplicates", {}),
@@ -190,12 +194,11 @@ def _gallery(samples: Sequence[ShownRecord]) -> dict[str | None, dict[str, list[
 
 def _extremes(reader: ShownRecordReader, scan: IndexScan) -> dict[str, list[tuple[str, ShownRecord]]]:
     """Returns the extreme records: extreme -> (value, record)."""
-    records = list(dict.fromkeys(one.record for found in scan.extremes.values() for one in found))
+    records = list(dict.fromkeys(one for found in scan.extremes.values() for _, one in found))
     samples = {sample.chosen: sample for sample in reader.read([records])}
     return {
-        name: [(f"{EXTREMES[name][0]} {one.value:,.1f}", samples[one.record]) for one in found if one.record in samples]
+        name: [(f"{EXTREMES[name][0]} {value:,.1f}", samples[one]) for value, one in found if one in samples]
         for name, found in scan.extremes.items()
-        if found
     }
 
 
@@ -224,8 +227,7 @@ def _balance(class_names: Sequence[str], counts: Sequence[Mapping[str, int]]) ->
 
 
 def _describe_split(split: str, entry: Mapping[str, Any], scan: IndexScan) -> dict[str, Any]:
-    lengths = scan.lengths.get(split)
-    numbers = [lengths.minimum, lengths.median, lengths.maximum] if lengths and lengths.count else []
+    numbers = _least_median_most(scan.lengths[split]) if split in scan.lengths else ()
     return {
         "name": split,
         "counts": [f"{entry[name]:,}" for name in ("records", "failures", "shards")],
@@ -237,33 +239,42 @@ def _side_plots(scan: IndexScan) -> list[tuple[str, list[dict[str, Any]]]]:
     titles = {"shorter": "Shorter side", "longer": "Longer side", "aspect": "Aspect ratio (width / height)"}
     plots = []
     for side, title in titles.items():
-        found = {f"{kind} images": scan.sides[kind, side] for kind in ("source", "stored")}
-        if shown := _plots(found, _as_ratio if side == "aspect" else _as_pixels):
+        found = {f"{kind} images": values for (kind, name), values in scan.sides.items() if name == side}
+        if shown := _plots(found, ("{:.2f}" if side == "aspect" else "{:,.0f} px").format):
             plots.append((title, shown))
     return plots
 
 
-def _plots(distributions: Mapping[str, Distribution], form: Callable[[float], str]) -> list[dict[str, Any]]:
-    """Returns a histogram per distribution, all with the same range; skips distributions without values."""
-    known = {title: one for title, one in distributions.items() if one.count}
+def _plots(arrays: Mapping[str, np.ndarray], form: Callable[[float], str]) -> list[dict[str, Any]]:
+    """Returns a histogram of each array of positive numbers, all with the same range; skips empty arrays."""
+    known = {title: values for title, values in arrays.items() if len(values)}
+    bins = {title: np.floor(np.log2(values) * _PER_OCTAVE).astype(int) for title, values in known.items()}
+    first, last = (int(edge([edge(some) for some in bins.values()])) if bins else 0 for edge in (np.min, np.max))
+    width = -(-(last + 1 - first) // _MOST_COLUMNS)
+    columns = -(-(last + 1 - first) // width)
+    edges = [form(2.0 ** ((first + column * width) / _PER_OCTAVE)) for column in range(columns + 1)]
     plots = []
-    for title, one in known.items():
-        columns = one.columns(list(known.values()))
-        numbers = (form(one.minimum), form(one.median), form(one.maximum))
-        only = numbers[0] if one.minimum == one.maximum else None
-        shown = [(f"{form(column.low)} to {form(column.high)}", column.count) for column in columns]
+    for title, values in known.items():
+        counts = np.bincount((bins[title] - first) // width, minlength=columns).tolist()
+        numbers = [*map(form, _least_median_most(values))]
         plots.append(
             {
                 "title": title,
                 "numbers": numbers,
-                "only": only,
-                "columns": shown,
-                "first": form(columns[0].low),
-                "last": form(columns[-1].high),
-                "tallest": max(column.count for column in columns),
+                "only": numbers[0] if values.min() == values.max() else None,
+                "columns": [
+                    (f"{low} to {high}", count) for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
+                ],
+                "first": edges[0],
+                "last": edges[-1],
+                "tallest": max(counts),
             }
         )
     return plots
+
+
+def _least_median_most(values: np.ndarray) -> tuple[float, float, float]:
+    return float(values.min()), float(np.median(values)), float(values.max())
 
 
 def _failures(dataset: Dataset, *, failed_images: PublishedPaths | None) -> list[tuple[str, int, list[dict[str, Any]]]]:
@@ -337,18 +348,6 @@ def _settings(dataset: Dataset) -> str:
     return str(yaml.dump(spec, Dumper=_DUMPER, sort_keys=False, width=100, allow_unicode=True))
 
 
-def _as_bytes(value: float) -> str:
-    return format_bytes(value)
-
-
-def _as_pixels(value: float) -> str:
-    return f"{value:,.0f} px"
-
-
-def _as_ratio(value: float) -> str:
-    return f"{value:.2f}"
-
-
 # Compiling it takes a third of the time of a small build.
 @functools.cache
 def _report_template() -> jinja2.Template:
@@ -362,7 +361,7 @@ def _report_template() -> jinja2.Template:
         # Characters that are unsafe for a terminal can also reorder text on a page.
         finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
-    environment.filters |= {"short": _shorten, "number": _as_number, "listed": _as_list}
+    environment.filters |= {"short": _shorten, "number": "{:,}".format, "listed": _as_list}
     return environment.get_template("report.html.jinja")
 
 
@@ -372,7 +371,3 @@ def _shorten(text: str, most: int = _MOST_TEXT) -> str:
 
 def _as_list(value: Any) -> str:
     return (", ".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
-
-
-def _as_number(value: int) -> str:
-    return f"{value:,}"
