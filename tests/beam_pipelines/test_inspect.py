@@ -67,7 +67,7 @@ def test_three_examples_of_the_first_split_are_shown_by_default(datasets, run):
 
 
 def test_the_split_can_be_chosen(datasets, run, read):
-    ran = run("inspect", f"--dataset={datasets['plain']}", "--split=validation", "--limit=100")
+    ran = run("inspect", f"--dataset={datasets['plain']}", "--split=validation", "--examples=100")
     assert ran.out.count("validation example ") == len(read(datasets["plain"], "validation"))
     assert "train example" not in ran.out
 

@@ -30,9 +30,10 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.listing.decisions import Decisions
 from beam_tfrecords.transforms.listing.listing import read_chunk, write_chunk_names
 from beam_tfrecords.transforms.listing.stage import ListSource
-from beam_tfrecords.transforms.mapping.from_sample import files_of, objects_of, parts_of, values_of
+from beam_tfrecords.transforms.mapping.from_sample import files_of, parts_of, values_of
 from beam_tfrecords.transforms.mapping.open_sample import OpenSample
 from beam_tfrecords.transforms.mapping.sample import Sample
+from beam_tfrecords.transforms.mapping.source_objects import to_source
 from beam_tfrecords.transforms.refs.overflow_rows import load_oversized
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
@@ -268,7 +269,7 @@ class _Convert(beam.DoFn):
         layout: Layout = self._convert.layout
         label, columns = values_of(sample, layout.columns)
         files = files_of(sample) if Content.IMAGE in layout.required else {}
-        objects = objects_of(sample) if Content.OBJECTS in layout.required else None
+        objects = to_source(sample.objects) if Content.OBJECTS in layout.required else None
         ref = SampleRef(ref.key, ref.images if files else {}, 0, "", label, ref.split, columns, objects=objects)
         prepared = self._convert.prepare(ref, files)
         (example,) = self._convert.finish(RefColumns.of_one(ref), [prepared]).examples

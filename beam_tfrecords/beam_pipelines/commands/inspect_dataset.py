@@ -10,7 +10,7 @@ import io
 import itertools
 import operator
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -61,6 +61,8 @@ def inspect(argv: Sequence[str]) -> int:
             f"--json prints one document about records; leave --{'mapping' if arguments.mapping else 'save'} out",
             code="conflicting_settings",
         )
+    if arguments.save:
+        _format_of(arguments.save)
     if arguments.mapping:
         _inspect_mapping(arguments)
         return DONE
@@ -68,51 +70,56 @@ def inspect(argv: Sequence[str]) -> int:
     if not isinstance(dataset, Dataset):
         _inspect_files(dataset, arguments)
         return DONE
-    split = arguments.split or min(dataset.split_starts)
+    found = _find_numbers(dataset, arguments)
+    is_single = arguments.image is not None or arguments.save is not None
+    numbered = ((split, int(number)) for split, numbers in found.items() for number in numbers)
+    examples = _read_numbered(dataset, itertools.islice(numbered, 1 if is_single else arguments.examples))
     if arguments.json:
-        show(*write_json(_as_json(dataset, split, arguments), indent=2).splitlines())
+        show(*write_json(_as_json(dataset, found if arguments.where else None, examples), indent=2).splitlines())
         return DONE
-    if arguments.image is not None or arguments.save:
-        _inspect_record(dataset, split, arguments.image or 0, save=arguments.save)
-        return DONE
-    dataset.split_shards(split)
-    if arguments.where is None:
-        found: dict[str, Numbers] = {split: range(dataset.splits[split])}
-    else:
-        found = _find_records(dataset, arguments.split, arguments.where)
-    show(*_describe_schema(dataset))
-    if arguments.where is not None:
+    if not is_single:
+        show(*_describe_schema(dataset))
+    if arguments.where and not is_single:
         counts = ", ".join(
             f"{len(numbers):,} of {dataset.splits[split]:,} in {split}" for split, numbers in found.items()
         )
         show("", f"records where {arguments.where}: {counts}")
-    numbered = ((split, number) for split, numbers in found.items() for number in numbers)
-    shown = list(itertools.islice(numbered, arguments.examples))
-    for split, group in itertools.groupby(shown, operator.itemgetter(0)):
-        numbers = [number for _, number in group]
-        for number, (uri, data) in zip(numbers, read_examples(dataset, split, numbers), strict=True):
-            show("")
-            _show_example(dataset, split, number, uri, data)
+    for split, number, uri, data in examples:
+        source = f", from {uri}" if uri else ""
+        show(*([] if is_single else [""]), f"{split} example {number} ({len(data):,} bytes{source})")
+        show(*(f"  {line}" for line in _describe_example(data, dataset)))
+        if arguments.save:
+            _save(_draw_record(dataset, number, data, arguments.save), arguments.save)
     return DONE
 
 
-def _as_json(dataset: Dataset, split: str, arguments: argparse.Namespace) -> dict[str, Any]:
+def _find_numbers(dataset: Dataset, arguments: argparse.Namespace) -> dict[str, Numbers]:
+    """Returns the numbers of the records that the arguments choose, by split."""
+    if arguments.where is not None:
+        return _find_records(dataset, arguments.split, arguments.where)
+    split = arguments.split or min(dataset.split_starts)
+    records, number = sum(shard.records for shard in dataset.split_shards(split)), arguments.image or 0
+    if arguments.image is None and not arguments.save:
+        return {split: range(records)}
+    if number >= records:
+        raise RequestError(f"--image={number}: {split} has {records:,} records, numbered from 0", code="unknown_record")
+    return {split: range(number, number + 1)}
+
+
+def _read_numbered(
+    dataset: Dataset, numbered: Iterable[tuple[str, int]]
+) -> Iterator[tuple[str, int, str | None, bytes]]:
+    """Yields split, number, name of the image file or None, and serialized example of records."""
+    for split, group in itertools.groupby(numbered, operator.itemgetter(0)):
+        numbers = [number for _, number in group]
+        for number, (uri, data) in zip(numbers, read_examples(dataset, split, numbers), strict=True):
+            yield split, number, uri, data
+
+
+def _as_json(
+    dataset: Dataset, found: Mapping[str, Numbers] | None, examples: Iterable[tuple[str, int, str | None, bytes]]
+) -> dict[str, Any]:
     """Returns the schema and examples as one document; docs/output.md describes it."""
-    if arguments.image is not None:
-        _check_number(dataset, split, arguments.image)
-        found: dict[str, Numbers] = {split: range(arguments.image, arguments.image + 1)}
-    elif arguments.where is not None:
-        found = _find_records(dataset, arguments.split, arguments.where)
-    else:
-        dataset.split_shards(split)
-        found = {split: range(dataset.splits[split])}
-    most = 1 if arguments.image is not None else arguments.examples
-    numbered = [(name, int(number)) for name, numbers in found.items() for number in itertools.islice(numbers, most)]
-    examples = []
-    for name, number in numbered[:most]:
-        uri, data = next(read_examples(dataset, name, [number]))
-        features = {feature: plain_values(values) for feature, (_, values) in parse_example(data).items()}
-        examples.append({"split": name, "number": number, "bytes": len(data), "uri": uri, "features": features})
     return {
         "dataset": dataset.path,
         "name": dataset.name,
@@ -123,16 +130,18 @@ def _as_json(dataset: Dataset, split: str, arguments: argparse.Namespace) -> dic
         "features": dataset.layout.to_json(),
         "class_names": list(dataset.class_names),
         "heads": {name: list(head.class_names) for name, head in dataset.layout.heads.items()},
-        "found": {name: len(numbers) for name, numbers in found.items()} if arguments.where is not None else None,
-        "examples": examples,
+        "found": found and {name: len(numbers) for name, numbers in found.items()},
+        "examples": [
+            {
+                "split": split,
+                "number": number,
+                "bytes": len(data),
+                "uri": uri,
+                "features": {name: plain_values(values) for name, (_, values) in parse_example(data).items()},
+            }
+            for split, number, uri, data in examples
+        ],
     }
-
-
-def _check_number(dataset: Dataset, split: str, number: int) -> None:
-    if number >= sum(shard.records for shard in dataset.split_shards(split)):
-        raise RequestError(
-            f"--image={number}: {split} has {dataset.splits[split]:,} records, numbered from 0", code="unknown_record"
-        )
 
 
 def _inspect_files(found: RecordFiles, arguments: argparse.Namespace) -> None:
@@ -157,8 +166,6 @@ def _inspect_files(found: RecordFiles, arguments: argparse.Namespace) -> None:
         if not arguments.json:
             show("", *describe_files(found, arguments.dataset))
         return
-    if arguments.save:
-        _format_of(arguments.save)
     record = show_record(files, arguments.image or 0)
     if arguments.save:
         from beam_tfrecords.beam_pipelines.report.drawing import put_side_by_side
@@ -192,12 +199,6 @@ def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, 
         rows = map_in_threads(find, shards, threads=_THREADS)
         found[name] = np.concatenate([start + one for start, one in zip(starts, rows, strict=False)])
     return found
-
-
-def _show_example(dataset: Dataset, split: str, number: int, uri: str | None, data: bytes) -> None:
-    source = f", from {uri}" if uri else ""
-    show(f"{split} example {number} ({len(data):,} bytes{source})")
-    show(*(f"  {line}" for line in _describe_example(data, dataset)))
 
 
 def _describe_schema(dataset: Dataset) -> list[str]:
@@ -257,15 +258,8 @@ def _describe_numbers(mask: bytes) -> str:
     return f", numbers {', '.join(map(str, numbers[:10]))}" + (f", … {numbers[-1]}" if len(numbers) > 10 else "")
 
 
-def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | None) -> None:
-    """Shows one record, and saves its image."""
-    if save:
-        _format_of(save)
-    _check_number(dataset, split, number)
-    uri, data = next(read_examples(dataset, split, [number]))
-    _show_example(dataset, split, number, uri, data)
-    if not save:
-        return
+def _draw_record(dataset: Dataset, number: int, data: bytes, save: str) -> Image.Image:
+    """Draws the images of a record, with their boxes and masks."""
     if not any(feature.holds_image for feature in dataset.layout.features):
         raise RequestError(f"--save={save}: the records of {dataset.path} have no image", code="no_image")
     from beam_tfrecords.beam_pipelines.report.drawing import (
@@ -289,7 +283,7 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
             pictures[-1] = draw_boxes(draw_mask(pictures[-1], dataset, example), boxes)
     if not pictures:
         raise RequestError(f"--image={number}: the record has no image", code="no_image")
-    _save(put_side_by_side(pictures), save)
+    return put_side_by_side(pictures)
 
 
 def _format_of(save: str) -> str:
@@ -325,8 +319,6 @@ def make_parser() -> Parser:
     parser.add_argument("--image_root", metavar="FOLDER", action="append", help="with --mapping, folder of the images")
     parser.add_argument("--json", action="store_true", help="print schema and examples as one document of JSON")
     parser.add_argument("--save", metavar="FILE", help="write its image, with boxes and masks drawn, as .jpg or .png")
-    # The flag's earlier name; in `convert`, it limits the input samples.
-    parser.add_argument("--limit", dest="examples", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
 

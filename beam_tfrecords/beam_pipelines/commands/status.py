@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.output.previous import open_newest, read_version
+from beam_tfrecords.beam_pipelines.build.output.previous import open_newest
 from beam_tfrecords.beam_pipelines.build.output.refusal import read_refusal
 from beam_tfrecords.beam_pipelines.build.output.state import (
     GOING,
@@ -128,33 +128,20 @@ def _hold(output: str, version: str | None) -> None:
             storage.delete_if_empty(staging)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Followed:
-    """A build that was followed.
-
-    Attributes:
-      build: its last description while it ran.
-      version: the version that it writes, or None.
-    """
-
-    build: Mapping[str, Any]
-    version: str | None
-
-
-def _follow_builds(output: str) -> _Followed | None:
+def _follow_builds(output: str) -> dict[str, Any] | None:
     """Shows the progress of running builds until none runs, or until a runner does not answer for a minute.
 
     Returns:
-      The last build that ran; None if none did.
+      The last description of the last build that ran; None if none did.
     """
-    followed: _Followed | None = None
+    followed: dict[str, Any] | None = None
     while build := _find_going(output):
-        folder, listed, version = build["folder"], build["listed"], read_version(build["folder"])
+        folder, listed = build["folder"], build["listed"]
         answered = time.monotonic()
         # Without a launcher that follows it, a job does not report its number of samples.
         with Progress(folder, total=listed) if listed else contextlib.nullcontext():
             while build and build["folder"] == folder:
-                followed = _Followed(build, version)
+                followed = build
                 if build["state"] != "unknown":
                     answered = time.monotonic()
                 elif time.monotonic() - answered > AWAY:
@@ -173,12 +160,12 @@ def _find_going(output: str) -> dict[str, Any] | None:
         time.sleep(_FOLLOW_SECONDS)
 
 
-def _find_end(output: str, followed: _Followed | None, found: Mapping[str, Any]) -> Published | Unpublished | None:
+def _find_end(output: str, followed: dict[str, Any] | None, found: Mapping[str, Any]) -> Published | Unpublished | None:
     """Returns how the last build ended; None if the output has neither a build nor a dataset.
 
     Args:
       output: the folder that was given to `convert`.
-      followed: the build that was followed; None describes what is there.
+      followed: the last description of the build that was followed; None describes what is there.
       found: the description of the output.
 
     Raises:
@@ -186,23 +173,24 @@ def _find_end(output: str, followed: _Followed | None, found: Mapping[str, Any])
       BuildError: the build failed, or its runner does not answer.
     """
     builds = describe_builds(output, now=now_at(output)) if followed else list(filter(None, [found["build"]]))
-    build = next((one for one in builds if followed is None or one["folder"] == followed.build["folder"]), None)
-    if build is not None and build["state"] == "unpublished" and (values := read_outcome(build["folder"])):
-        return Unpublished.of(values)
-    if build is not None and build["state"] == "refused" and (refusal := read_refusal(build["folder"])):
-        raise refusal.error()
-    if build is not None and build["state"] == "unknown":
-        raise BuildError(f"{build['why'][0]}, so nobody knows how the job ends; run this command again")
-    if build is not None and build["state"] == "dead":
-        why = build["why"][0] if build["why"] else "it ended without a result"
-        raise BuildError(f"the build is dead: {why}; the command that started it resumes from its finished blocks")
-    return _find_published(output, followed, latest=found["latest"])
-
-
-def _find_published(output: str, followed: _Followed | None, *, latest: str | None) -> Published | None:
-    version = followed.version if followed else latest
+    for build in builds:
+        if followed is not None and build["folder"] != followed["folder"]:
+            continue
+        match build["state"]:
+            case "unpublished" if values := read_outcome(build["folder"]):
+                return Unpublished.of(values)
+            case "refused" if refusal := read_refusal(build["folder"]):
+                raise refusal.error()
+            case "unknown":
+                raise BuildError(f"{build['why'][0]}, so nobody knows how the job ends; run this command again")
+            case "dead":
+                why = build["why"][0] if build["why"] else "it ended without a result"
+                raise BuildError(
+                    f"the build is dead: {why}; the command that started it resumes from its finished blocks"
+                )
+    version = followed["version"] if followed else found["latest"]
     dataset, _ = open_published(storage.join(output, version) if version else output)
-    request_metrics = followed.build["request_metrics"] if followed else {}
+    request_metrics = followed["request_metrics"] if followed else {}
     if dataset is None and version:
         # A build that repeats the newest version removes its own.
         dataset, _ = open_newest(output)
@@ -223,8 +211,8 @@ def _find_published(output: str, followed: _Followed | None, *, latest: str | No
 def _follow(output: str, summary: RunSummary) -> dict[str, Any]:
     """Follows running builds, and fills in how the last one ended; returns the description of the output then."""
     followed = _follow_builds(output)
-    if followed and followed.build["since"]:
-        summary.began = datetime.datetime.fromisoformat(followed.build["since"].replace("Z", "+00:00")).timestamp()
+    if followed and followed["since"]:
+        summary.began = datetime.datetime.fromisoformat(followed["since"].replace("Z", "+00:00")).timestamp()
     found = describe_status(output, now=now_at(output))
     try:
         outcome = _find_end(output, followed, found)

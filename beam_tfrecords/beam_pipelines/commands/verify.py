@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
 import functools
@@ -135,8 +134,6 @@ def make_parser() -> Parser:
     )
     count = argument(whole_number(0))
     parser.add_argument("--findings", metavar="N", type=count, default=100, help="print at most N findings (100)")
-    # The flag's earlier name; in `convert`, it limits the input samples.
-    parser.add_argument("--limit", dest="findings", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print the result as one document of JSON")
     parser.add_argument("--verbose", action="store_true", help="show the log of the program and of Beam")
     return parser

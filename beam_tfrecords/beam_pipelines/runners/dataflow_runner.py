@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
@@ -12,7 +11,6 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.extras import install_hint
 
 if TYPE_CHECKING:
-    import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
@@ -67,13 +65,3 @@ class DataflowRunner(Runner):
 
     def open_job(self, record: JobRecord) -> None:
         """Returns None, because querying the service would need the credentials of the request."""
-
-    def add_nothing(self) -> Callable[[beam.Pipeline], Any] | None:
-        # A template must produce a job; otherwise the service considers it failed.
-        return _add_nothing if self.lists_in_job else None
-
-
-def _add_nothing(root: beam.Pipeline) -> None:
-    import apache_beam as beam
-
-    root | "NothingHasChanged" >> beam.Create([])

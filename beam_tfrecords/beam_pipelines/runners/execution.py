@@ -119,9 +119,9 @@ class Execution:
                 show(f"the job failed: {error}; a new one resumes from the finished blocks", file=sys.stderr)
 
     def run_nothing(self) -> None:
-        """Runs the job that the runner requires even if a build has nothing to do."""
-        if (add_stages := self.runner.add_nothing()) is not None:
-            self.run(add_stages)
+        """Runs a job without work for a template, which the service considers failed if it produces no job."""
+        if self.runner.lists_in_job:
+            self.run(_add_nothing)
 
     def _run_once(
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None, *, wait: bool
@@ -156,6 +156,12 @@ class Execution:
                 job.cancel()
             raise
         return None
+
+
+def _add_nothing(root: beam.Pipeline) -> None:
+    import apache_beam as beam
+
+    root | "NothingHasChanged" >> beam.Create([])
 
 
 def _remember(folder: str | None, record: JobRecord) -> None:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
 from beam_tfrecords.beam_pipelines.runners.jobs import (
@@ -133,10 +133,6 @@ class Runner:
     def lists_in_job(self) -> bool:
         """Whether the job of a build lists a large input itself, because no process can wait for another job."""
         return False
-
-    def add_nothing(self) -> Callable[[beam.Pipeline], Any] | None:
-        """Returns the stages of a build with nothing to do; None if such a build needs no job."""
-        return None
 
     def open_job(self, record: JobRecord) -> FollowedJob | None:
         """Returns the job for a record; None if the runner cannot be queried.

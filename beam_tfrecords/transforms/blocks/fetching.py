@@ -91,7 +91,7 @@ def _read_in_order(
                 images = ref.images if ref.failure is None and is_needed else {}
                 is_remote = any(storage.has_scheme(locator.uri) for locator in images.values())
                 if not (is_remote or waiting):
-                    yield refs, index, [_read(ref, images, max_file_size)]
+                    yield refs, index, [_read(ref, images, max_file_size) or _NO_IMAGES]
                     continue
                 size = sum(min(_size(ref, name), max_file_size) or _HEAD_BYTES for name in images)
                 while waiting and (ahead + size > _AHEAD_BYTES or len(waiting) >= most):
@@ -100,7 +100,7 @@ def _read_in_order(
 
                     ahead -= waiting[0].size
                     yield _finish(waiting.popleft(), max_file_size)
-                future = threads.submit(_read_ahead, ref, images, max_file_size)
+                future = threads.submit(_read, ref, images, max_file_size, is_ahead=True)
                 waiting.append(_Waiting(refs, index, ref, future, size))
                 ahead += size
         while waiting:
@@ -138,7 +138,7 @@ def read_images(ref: SampleRef, *, max_file_size: int) -> Fetched:
     Raises:
       BuildError: a service fault.
     """
-    return _read(ref, ref.images, max_file_size)
+    return _read(ref, ref.images, max_file_size) or _NO_IMAGES
 
 
 def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | SampleError:
@@ -218,42 +218,24 @@ def _size(ref: SampleRef, name: str) -> int:
     return ref.size if name == ref.first_image else 0
 
 
-def _read(ref: SampleRef, images: Mapping[str, Locator], max_file_size: int) -> Fetched:
-    def read(name: str, locator: Locator) -> bytes | SampleError:
-        return read_image(locator, size=_size(ref, name), max_file_size=max_file_size)
-
-    fetched = _read_each(ref, images, read, max_file_size)
-    assert fetched is not None
-    return fetched
-
-
-def _read_ahead(ref: SampleRef, images: Mapping[str, Locator], max_file_size: int) -> Fetched | None:
-    """Reads images ahead; returns None if one is large and has no listed size, so that `_finish` reads them later."""
-
-    def read(name: str, locator: Locator) -> bytes | SampleError | None:
-        if isinstance(locator, File) and not _size(ref, name):
-            return _read_head(locator, max_file_size)
-        return read_image(locator, size=_size(ref, name), max_file_size=max_file_size)
-
-    return _read_each(ref, images, read, max_file_size)
-
-
-def _read_each(
-    ref: SampleRef,
-    images: Mapping[str, Locator],
-    read: Callable[[str, Locator], bytes | SampleError | None],
-    max_file_size: int,
+def _read(
+    ref: SampleRef, images: Mapping[str, Locator], max_file_size: int, *, is_ahead: bool = False
 ) -> Fetched | None:
+    """Reads images; ahead, returns None if one is large and has no listed size, so that `_finish` reads them later."""
     if ref.failure is not None:
         return _failure_of(ref.failure)
     fetched: dict[str, bytes] = {}
     of_masks = 0
     for name, locator in images.items():
-        data = read(name, locator)
+        size, data = _size(ref, name), None
+        if is_ahead and isinstance(locator, File) and not size:
+            data = _read_head(locator, max_file_size)
+            if data is None:
+                return None
+        else:
+            data = read_image(locator, size=size, max_file_size=max_file_size)
         if isinstance(data, SampleError):
             return ref.attribute_error(data, name)
-        if data is None:
-            return None
         fetched[name] = data
         of_masks += len(data) if is_mask(name) else 0
         if of_masks > max_file_size:

@@ -26,8 +26,7 @@ from beam_tfrecords.transforms.images.decode import open_image
 from beam_tfrecords.transforms.images.decode_errors import check_pixels, decode_error, decoder_errors, unsupported
 from beam_tfrecords.transforms.images.image_spec import Axes, ImageEncoding, ImageSpec, Metadata, Pages
 from beam_tfrecords.transforms.images.memory import array_memory, check_memory
-from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS, NPY_START
-from beam_tfrecords.transforms.images.raw_pixels import BANDS
+from beam_tfrecords.transforms.images.raw_pixels import BANDS, NPY_HEADERS, NPY_START
 from beam_tfrecords.transforms.images.tiff import libtiff_errors, open_tiff
 
 # Tags of a TIFF.
@@ -104,8 +103,8 @@ def _read_npy(data: bytes, spec: ImageSpec) -> np.ndarray:
         raise unsupported(f"{detail}; `array_axes=CHW` or `array_axes=HWC` says it")
     height, width, channels = pixels.shape
     check_pixels(height, width, spec.max_pixels)
-    needed = len(data) + array_memory(height * width, channels, dtype.itemsize)
-    check_memory(needed, spec.max_image_memory, height=height, width=width)
+    needed = array_memory(height * width, channels, dtype.itemsize)
+    check_memory(len(data) + needed, spec, height=height, width=width)
     return pixels.astype(dtype.newbyteorder("="), copy=False)
 
 
@@ -178,8 +177,8 @@ def _read_page(data: bytes, tags: TiffImagePlugin.ImageFileDirectory_v2, spec: I
     height, width, samples = int(tags[_HEIGHT]), int(tags[_WIDTH]), int(tags.get(_SAMPLES, 1))
     check_pixels(height, width, spec.max_pixels)
     dtype = _find_dtype(tags)
-    needed = len(data) + array_memory(height * width, of * samples, dtype.itemsize)
-    check_memory(needed, spec.max_image_memory, height=height, width=width)
+    needed = array_memory(height * width, of * samples, dtype.itemsize)
+    check_memory(len(data) + needed, spec, height=height, width=width)
     is_tiled, is_apart = _TILE_WIDTH in tags, tags.get(_PLANAR) == _APART
     planes, together = (samples, 1) if is_apart else (1, samples)
     rows = int(tags[_TILE_HEIGHT]) if is_tiled else min(int(tags.get(_ROWS, height)), height)

@@ -34,8 +34,8 @@ def convert_array(data: bytes, spec: ImageSpec) -> ConvertedImage:
     pixels = _to_array_type(read.pixels, spec.array_type)
     geometry = plan_geometry(*read.size, orientation=read.orientation, spec=spec)
     largest = max(pixels[..., 0].size, geometry.resized_height * geometry.resized_width)
-    needed = len(data) + array_memory(largest, pixels.shape[2], pixels.itemsize)
-    check_memory(needed, spec.max_image_memory, height=geometry.height, width=geometry.width)
+    needed = array_memory(largest, pixels.shape[2], pixels.itemsize)
+    check_memory(len(data) + needed, spec, height=geometry.height, width=geometry.width)
     stored = np.empty((geometry.final_height, geometry.final_width, pixels.shape[2]), pixels.dtype.newbyteorder("<"))
     orientation = 1 if read.is_upright else read.orientation
     for channel in range(stored.shape[2]):

@@ -95,8 +95,8 @@ def _place_with_pillow(file: OpenedImage, spec: ImageSpec) -> PlacedPixels:
     geometry = plan_geometry(image.height, image.width, orientation=orientation, spec=spec)
     size = geometry.resized_unturned
     factor = _strip_factor(image, size) if spec.codec is Codec.FAST and spec.resample in FILTERED else 0
-    needed = len(file.data) + converting_memory(image, spec, geometry, in_strips=factor > 0)
-    check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
+    needed = converting_memory(image, spec, geometry, in_strips=factor > 0)
+    check_memory(len(file.data) + needed, spec, height=image.height, width=image.width)
     convert = functools.partial(_convert_colors, spec=spec, channels=channels)
     if factor:
         placed = orient(_shrink_large(image, convert, factor=factor, size=size, spec=spec), orientation)
@@ -156,8 +156,7 @@ def _place_16_bit(data: bytes, spec: ImageSpec) -> PlacedPixels:
     image = file.image
     orientation = orientation_for(image, spec)
     geometry = plan_geometry(image.height, image.width, orientation=orientation, spec=spec)
-    needed = len(data) + sixteen_bit_memory(geometry)
-    check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
+    check_memory(len(data) + sixteen_bit_memory(geometry), spec, height=image.height, width=image.width)
     pixels = _to_16_bits(file, use_profile=spec.color_profile is Metadata.APPLY)
     pixels = array_channels(pixels, spec.channels)
     return PlacedPixels(place_array(pixels, orientation, geometry, spec.resample, has_alpha=True), geometry)

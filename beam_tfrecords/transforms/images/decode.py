@@ -117,8 +117,7 @@ class OpenedImage(NamedTuple):
         """
         data, name, image = self.data, self.format, self.image
         assert isinstance(image, ImageFile.ImageFile)
-        needed = decoding_memory(data, name, image)
-        check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
+        check_memory(decoding_memory(data, name, image), spec, height=image.height, width=image.width)
         is_cut = False
         try:
             _load_whole(data, name, image)
@@ -149,7 +148,7 @@ def open_image(data: bytes, spec: ImageSpec) -> OpenedImage:
     name = formats.sniff(data)
     if name == "webp" and (size := formats.webp_size(data)):
         check_pixels(*size, spec.max_pixels)
-        check_memory(webp_memory(data, *size), spec.max_image_memory, height=size[0], width=size[1])
+        check_memory(webp_memory(data, *size), spec, height=size[0], width=size[1])
     if name == "ppm":
         formats.check_ppm_header(data)
     if name == "bmp":

@@ -47,10 +47,10 @@ def place_plain_jpeg(data: bytes, spec: ImageSpec) -> PlacedPixels | None:
     order = "BGR" if spec.image_encoding is ImageEncoding.JPEG else "RGB"
     gray = header.components == 1 or (spec.channels == 1 and profile is None)
     reduction = _reduction(header, geometry, spec.resample)
-    needed = len(data) + plain_jpeg_memory(
+    needed = plain_jpeg_memory(
         header, geometry, spec, reduction=reduction, channels=1 if gray else 3, has_profile=bool(profile)
     )
-    check_memory(needed, spec.max_image_memory, height=header.height, width=header.width)
+    check_memory(len(data) + needed, spec, height=header.height, width=header.width)
     pixels = _decode(data, header, geometry, spec.resample, reduction=reduction, colors="GRAY" if gray else order)
     if pixels is None:
         return None

@@ -283,17 +283,9 @@ class ImageSpec:
 
     def __post_init__(self) -> None:
         encoding, channels = self.image_encoding, self.channels
-        if self.image_size is not None and min(self.image_size) < 1:
-            raise RequestError(
-                "`image_size={}x{}`: both sides must be 1 pixel or more".format(*self.image_size), code="invalid_value"
-            )
         # Only the layout shows whether raw pixels are arrays.
         if channels not in (None, 1, 3, 4) and encoding is not ImageEncoding.RAW:
             raise RequestError(f"`channels={channels}`: expected 1, 3, 4 or keep", code="invalid_value")
-        if not 1 <= self.jpeg_quality <= 100:
-            raise RequestError(
-                f"`jpeg_quality={self.jpeg_quality}`: expected a whole number from 1 to 100", code="invalid_value"
-            )
         if channels is not None and IMPOSSIBLE_CHANNELS.get(encoding) == channels:
             lacks, other = ("transparency", "webp") if channels == 4 else ("grey images", "jpeg")
             raise RequestError(
@@ -301,8 +293,6 @@ class ImageSpec:
                 f"use `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`",
                 code="conflicting_settings",
             )
-        if self.bit_depth not in (8, 16):
-            raise RequestError(f"`bit_depth={self.bit_depth}`: expected 8 or 16", code="invalid_value")
         if self.bit_depth == 16 and encoding is not ImageEncoding.PNG:
             raise RequestError(
                 f"`bit_depth=16`: `image_encoding={encoding.value}` stores 8 bits per channel; use "

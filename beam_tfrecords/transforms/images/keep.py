@@ -93,8 +93,7 @@ def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     if header is None or not header.is_plain or spec.channels not in (None, header.components):
         return None
     check_pixels(header.height, header.width, spec.max_pixels)
-    needed = len(data) + jpeg_coefficients(header)
-    check_memory(needed, spec.max_image_memory, height=header.height, width=header.width)
+    check_memory(len(data) + jpeg_coefficients(header), spec, height=header.height, width=header.width)
     if spec.allow_truncated or not check_whole_jpeg(data):
         return None
     orientation = header.orientation() if spec.orientation is Metadata.APPLY else 1
@@ -104,9 +103,9 @@ def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
 def _keep_plain_png(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     """Keeps a small plain PNG that needs no change, without Pillow's parser."""
     png = parse_plain_png(data, spec) if spec.image_size is None else None
-    if png is None or spec.channels not in (None, png.channels) or not png.is_whole(spec):
+    if png is None or spec.channels not in (None, len(png.mode)) or png.load(spec) is None:
         return None
-    return _kept(data, "png", png.height, png.width, png.channels, 1)
+    return _kept(data, "png", png.height, png.width, len(png.mode), 1)
 
 
 def _decode(file: OpenedImage, spec: ImageSpec) -> ConvertedImage:

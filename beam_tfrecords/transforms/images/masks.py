@@ -170,8 +170,8 @@ def _decode(data: bytes, spec: ImageSpec, *, is_mapped: bool = False) -> OpenedI
         raise error.about("mask") from error
     if file.format == "jpeg":
         raise _invalid("the mask is a JPEG file, which does not keep numbers; save it as PNG, from what it was made of")
-    needed = len(data) + mask_memory(file.image, is_mapped=is_mapped or bool(spec.mask_numbers))
-    check_memory(needed, spec.max_image_memory, height=file.image.height, width=file.image.width)
+    needed = mask_memory(file.image, is_mapped=is_mapped or bool(spec.mask_numbers))
+    check_memory(len(data) + needed, spec, height=file.image.height, width=file.image.width)
     return file
 
 

@@ -34,15 +34,17 @@ _MAPPED = 14
 _TIFF_ROWS, _TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_SAMPLES = 278, 322, 323, 277
 
 
-def check_memory(needed: float, limit: int, *, height: int, width: int) -> None:
-    """Checks an estimate for an image against the limit. Both are in bytes; height and width are for the message.
+def check_memory(needed: float, spec: ImageSpec, *, height: int, width: int) -> None:
+    """Checks an estimate in bytes against `max_image_memory`; height and width are for the message.
 
     Raises:
       SampleError: reason `too_much_memory`.
     """
-    if needed > limit:
+    if needed > spec.max_image_memory:
         detail = f"{width} x {height} pixels of this kind take about {needed / 1e6:.0f} MB of memory"
-        raise decode_error(FailureReason.TOO_MUCH_MEMORY, f"{detail}; the limit is `max_image_memory={limit}`")
+        raise decode_error(
+            FailureReason.TOO_MUCH_MEMORY, f"{detail}; the limit is `max_image_memory={spec.max_image_memory}`"
+        )
 
 
 def webp_memory(data: bytes, height: int, width: int) -> float:

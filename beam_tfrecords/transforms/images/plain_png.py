@@ -28,8 +28,6 @@ _COLOR_TYPES = {"L": 0, "RGB": 2, "RGBA": 6}
 _MODES = {number: mode for mode, number in _COLOR_TYPES.items()}
 # Metadata that Pillow stores besides the pixels.
 _STORED_INFO = ("icc_profile", "transparency")
-# A row starts with the number of its filter, 0 to 4 (PNG, 9.2).
-_LAST_FILTER = 4
 # Not optimized; zlib's default level, strategy and dictionary.
 _OPTIONS = (False, -1, -1, b"")
 
@@ -50,11 +48,6 @@ class PlainPng:
     deflated: bytes
     file_size: int
 
-    @property
-    def channels(self) -> int:
-        """Number of channels: 1, 3 or 4."""
-        return len(self.mode)
-
     def load(self, spec: ImageSpec) -> Image.Image | None:
         """Decodes the pixels.
 
@@ -64,30 +57,12 @@ class PlainPng:
         Raises:
           SampleError: reason `too_much_memory`.
         """
-        self._check_memory(spec)
+        needed = self.file_size + pixels_memory(self.mode, self.height * self.width)
+        check_memory(needed, spec, height=self.height, width=self.width)
         try:
             return Image.frombytes(self.mode, (self.width, self.height), self.deflated, "zip", self.mode, False)
         except ValueError:
             return None
-
-    def is_whole(self, spec: ImageSpec) -> bool:
-        """Whether the pixels are complete, without making an image. If not, Pillow's reader finds the reason.
-
-        Raises:
-          SampleError: as `load`.
-        """
-        self._check_memory(spec)
-        row = 1 + self.channels * self.width
-        stream = zlib.decompressobj()
-        try:
-            rows = stream.decompress(self.deflated, self.height * row + 1)
-        except zlib.error:
-            return False
-        return stream.eof and len(rows) == self.height * row and max(rows[::row]) <= _LAST_FILTER
-
-    def _check_memory(self, spec: ImageSpec) -> None:
-        needed = self.file_size + pixels_memory(self.mode, self.height * self.width)
-        check_memory(needed, spec.max_image_memory, height=self.height, width=self.width)
 
 
 def parse_plain_png(data: bytes, spec: ImageSpec) -> PlainPng | None:

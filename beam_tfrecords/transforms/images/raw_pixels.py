@@ -11,6 +11,10 @@ import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 
+# Start of a .npy file (numpy.org/doc/stable/reference/generated/numpy.lib.format.html); and version of its header ->
+# reader of the shape, of whether the first axis changes fastest, and of the type.
+NPY_START = b"\x93NUMPY"
+NPY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 # Field name of a structured .npy file with one record per pixel, so that the order of its axes is certain.
 BANDS = "bands"
 # Number of channels -> number of the format (Netpbm's pgm(5) and ppm(5)).

@@ -1,4 +1,4 @@
-"""Converts a sample that a user has made to files, objects and plain values."""
+"""Converts a sample that a user has made to files and plain values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.mapping.image_file import ImageFile
 from beam_tfrecords.transforms.mapping.pixel_file import pixel_file
 from beam_tfrecords.transforms.mapping.sample import Sample
-from beam_tfrecords.transforms.mapping.source_objects import to_source
-from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import MASK, Value
 
 
@@ -33,16 +31,6 @@ def files_of(sample: Sample) -> dict[str, bytes]:
         name: part.read() if isinstance(part, ImageFile) else pixel_file(getattr(part, "value", part))
         for name, part in parts_of(sample).items()
     }
-
-
-def objects_of(sample: Sample) -> Objects | None:
-    """Returns the annotated objects of a sample; None if it has none.
-
-    Raises:
-      SampleError: the objects cannot be placed on the image.
-    """
-    objects = sample.objects
-    return None if objects is None else to_source(objects, None)
 
 
 def values_of(sample: Sample, wanted: Collection[str] | None) -> tuple[Value, Mapping[str, Value]]:

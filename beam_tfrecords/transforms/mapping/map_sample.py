@@ -62,7 +62,7 @@ class MapSample:
         except Exception as error:
             if isinstance(error, OSError) and storage.is_service_fault(error):
                 raise
-            raise self._attribute_error(error) from error
+            raise _reject(self.function.describe(error), "".join(traceback.format_exception(error))) from error
         if made is None:
             return None
         if made is sample and sample.columns == ref.columns and ref.columns.keys() == self.layout.columns:
@@ -97,10 +97,6 @@ class MapSample:
             changed = dataclasses.replace(changed, fingerprint=_TOUCHED + content_hash(content.encode()))
         return changed, files
 
-    def _attribute_error(self, error: Exception) -> SampleError:
-        """Returns the failure for an error that the function raised, with the user's file and line."""
-        return _reject(self.function.describe(error), "".join(traceback.format_exception(error)))
-
 
 def _reject(detail: str, trace: str | None = None) -> SampleError:
     return SampleError(Stage.MAP, FailureReason.MAP_ERROR, detail, trace)
@@ -124,10 +120,8 @@ def _take_images(images: Mapping[str, bytes], sample: Sample, made: Sample) -> d
 
 
 def _take_objects(objects: Objects | None, sample: Sample, made: Sample) -> Objects | None:
-    if made.parts["objects"] is None:
-        return None
     is_kept = is_same(sample.parts["objects"], made.parts["objects"]) and not _is_moved(sample, made)
-    return objects if is_kept else to_source(value_of(made.parts["objects"]), objects)
+    return objects if is_kept else to_source(made.objects, objects)
 
 
 def _is_moved(sample: Sample, made: Sample) -> bool:

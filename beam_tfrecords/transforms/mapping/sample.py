@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -135,8 +136,9 @@ class Sample:
         raise AttributeError(f"a sample is read-only; use `sample.replace({name}=…)`")
 
     def __reduce__(self) -> tuple[object, ...]:
-        images, mask, objects = self._images, self._mask, self._objects
-        return _restore, (self.key, images, mask, self.label, self.split, dict(self.columns), objects)
+        columns = dict(self.columns)
+        make = functools.partial(Sample, self.key, label=self.label, split=self.split, columns=columns, **self.parts)
+        return make, ()
 
     def __repr__(self) -> str:
         return f"Sample({self.key!r}, label={self.label!r}, split={self.split!r}, columns={self.columns!r})"
@@ -255,18 +257,6 @@ class Sample:
         if image is None:
             raise ValueError(f"{self.key}: found no image; expected a sample with one")
         return image
-
-
-def _restore(
-    key: str,
-    images: Mapping[str, Image],
-    mask: Image | None,
-    label: GivenValue,
-    split: str | None,
-    columns: Mapping[str, GivenValue],
-    objects: SampleObjects | Later | None,
-) -> Sample:
-    return Sample(key, images=images, mask=mask, label=label, split=split, columns=columns, objects=objects)
 
 
 def _resize(pixels: np.ndarray, height: int, width: int, resample: Resample) -> np.ndarray:

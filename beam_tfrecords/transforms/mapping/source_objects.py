@@ -51,12 +51,14 @@ def from_source(objects: Objects, image: Upright, files: Mapping[str, bytes], sp
     )
 
 
-def to_source(objects: SampleObjects, before: Objects | None) -> Objects:
-    """Converts objects back; the reverse of `from_source`.
+def to_source(objects: SampleObjects | None, before: Objects | None = None) -> Objects | None:
+    """Converts objects back, if there are any; the reverse of `from_source`.
 
     Args:
       before: objects of the source, whose name of the image stays; None if there were none.
     """
+    if objects is None:
+        return None
     points = objects.keypoints if objects.keypoints.size else ()
     return Objects(
         tuple(np.asarray(objects.boxes, np.float64).ravel().tolist()),

@@ -167,6 +167,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         totals, reasons = BlockCounts.of(stats), stats.failure_reasons()
     values: dict[str, Any] = {
         "folder": folder,
+        "version": read_version(folder),
         "state": "dead",
         "host": run.host if run else None,
         "process": run.process if run else None,
@@ -211,20 +212,14 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         if (refusal := read_refusal(folder)) is not None:
             return {**values, "state": "refused", "exit_code": WRONG_REQUEST, "why": [show_flags(refusal.message)]}
         values["notes"].append("the job lists the input before it converts")
-    if not state.is_running and _is_published(output, folder):
+    published = storage.join(output, values["version"]) if values["version"] else output
+    if not state.is_running and is_open(output) and storage.exists(storage.join(published, SUCCESS)):
         return {**values, "state": "published", "why": []}
     if not state.may_run:
         return {**values, "exit_code": FAILED if job is not None else None}
     if state.phase is Phase.UNKNOWN and state.why:
         return {**values, "state": "unknown"}
     return {**values, "state": "running" if is_advancing(last_block) else "submitted"}
-
-
-def _is_published(output: str, folder: str) -> bool:
-    """Whether a build has published its dataset, and its temporary files remain."""
-    version = read_version(folder)
-    path = storage.join(output, version) if version else output
-    return is_open(output) and storage.exists(storage.join(path, SUCCESS))
 
 
 def _count_reasons(folder: str) -> dict[str, int]:

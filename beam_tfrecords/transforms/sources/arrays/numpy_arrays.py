@@ -21,7 +21,7 @@ from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.storage.members import HEADER_BYTES, local_header_length
 from beam_tfrecords.storage.reading import parsing
-from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS
+from beam_tfrecords.transforms.images.raw_pixels import NPY_HEADERS
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
 from beam_tfrecords.transforms.sources.partition import Partition

@@ -12,10 +12,11 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.hashing import content_hash
-from beam_tfrecords.transforms.mapping.from_sample import objects_of, parts_of, values_of
+from beam_tfrecords.transforms.mapping.from_sample import parts_of, values_of
 from beam_tfrecords.transforms.mapping.image_file import ImageFile
 from beam_tfrecords.transforms.mapping.open_sample import find_listed
 from beam_tfrecords.transforms.mapping.sample import Sample
+from beam_tfrecords.transforms.mapping.source_objects import to_source
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Locator, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -80,7 +81,7 @@ class SampleReader:
 
     def _place_parts(self, sample: Sample, key: str, images: dict[str, Locator], staging: StagingFiles) -> SampleRef:
         """Returns the reference of a sample without its values; adds its images to `images`, until one is missing."""
-        objects = objects_of(sample)
+        objects = to_source(sample.objects)
         sizes, fingerprints = [], []
         for name, part in parts_of(sample).items():
             # Without the function's name, so that records are reused when the function moves.

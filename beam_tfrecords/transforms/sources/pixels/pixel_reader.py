@@ -16,7 +16,7 @@ import numpy as np
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.features.wire import read_fields
 from beam_tfrecords.storage.reading import parsing
-from beam_tfrecords.transforms.images.npy_headers import NPY_HEADERS, NPY_START
+from beam_tfrecords.transforms.images.raw_pixels import NPY_HEADERS, NPY_START
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 
 # Number of a type in a TensorProto -> NumPy name (tensorflow/core/framework/types.proto).
