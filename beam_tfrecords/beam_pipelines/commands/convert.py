@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import shlex
 import sys
@@ -23,7 +24,7 @@ from beam_tfrecords.beam_pipelines.messages.run_summary import RunSummary
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
-from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_summary_files, parse_arguments
+from beam_tfrecords.beam_pipelines.settings.command_line import find_summary_files, parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import change_command
 from beam_tfrecords.beam_pipelines.terminal import show
@@ -39,7 +40,7 @@ def convert(argv: Sequence[str]) -> int:
     return summary.exit_code
 
 
-def _convert(argv: Sequence[str], arguments: Arguments, summary: RunSummary) -> int:
+def _convert(argv: Sequence[str], arguments: argparse.Namespace, summary: RunSummary) -> int:
     start = time.monotonic()
     runner = find_runner(arguments.beam)
     # First, because a misspelt flag is a likelier mistake than the error that its absence would cause.

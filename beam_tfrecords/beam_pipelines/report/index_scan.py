@@ -34,7 +34,7 @@ _MOST_EXTREME = 6
 # Small datasets show fewer: one extreme record per this many records.
 _EXTREME_OF = 8
 _THREADS = 8
-MOST_SHOWN = 200
+_MOST_SHOWN = 200
 _MOST_OF_A_CLASS = 8
 _LEAST_OF_A_CLASS = 2
 _MOST_OF_A_SPLIT = 40
@@ -92,7 +92,7 @@ def choose_groups(dataset: Dataset) -> dict[Group, int]:
     """
     splits, names = dataset.manifest["splits"], dataset.class_names
     has_classes = bool(names) and not any(one.kind.several for one in dataset.layout.features)
-    room = MOST_SHOWN // len(splits)
+    room = _MOST_SHOWN // len(splits)
     classes = min(len(names), max(1, room // _LEAST_OF_A_CLASS))
     picked = [names[number * len(names) // classes] for number in range(classes)]
     groups: dict[Group, int] = {}
@@ -102,7 +102,7 @@ def choose_groups(dataset: Dataset) -> dict[Group, int]:
             groups.update({(split, name): most for name in picked if entry["classes"].get(name)})
         elif entry["records"]:
             groups[split, None] = min(_MOST_OF_A_SPLIT, max(1, room))
-    return dict(list(groups.items())[: MOST_SHOWN // 2])
+    return dict(list(groups.items())[: _MOST_SHOWN // 2])
 
 
 def scan_index(dataset: Dataset, names: Collection[tuple[str, str]], *, progress: ReadProgress | None) -> IndexScan:

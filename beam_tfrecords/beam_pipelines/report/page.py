@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -18,8 +18,15 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.messages.summary import describe_changes, describe_missing, format_bytes
 from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_images
-from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, MOST_ROWS, IndexScan, choose_groups, scan_index
-from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, ShownRecordReader, thumbnail_side
+from beam_tfrecords.beam_pipelines.report.index_scan import (
+    EXTREMES,
+    MOST_ROWS,
+    Chosen,
+    IndexScan,
+    choose_groups,
+    scan_index,
+)
+from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, read_shown, thumbnail_side
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.files import CHANGES, DUPLICATES, FAILURES, REPORT, SUCCESS, VERSION_NAME
@@ -100,10 +107,8 @@ def render_report(
     manifest = dataset.manifest
     duplicates = _duplicates(dataset)
     scan = scan_index(dataset, [name for group in duplicates for name in _pictured(group)], progress=progress)
-    reader = ShownRecordReader(dataset)
-    extreme = [one for found in scan.extremes.values() for _, one in found]
-    reader.fetch([*itertools.chain.from_iterable(scan.chosen.values()), *extreme, *scan.named.values()])
-    samples = reader.read(list(scan.chosen.values()))
+    extremes = [[one for _, one in found] for found in scan.extremes.values()]
+    samples = read_shown(dataset, [*scan.chosen.values(), *extremes, list(scan.named.values())])
     balance = _balance(manifest["class_names"], [entry["classes"] for entry in manifest["splits"].values()])
     sides = _side_plots(scan)
     sections = {"records", "bytes", "failures", "duplicates", "settings"}
@@ -119,8 +124,11 @@ def render_report(
             *map(show_flags, describe_ledger(map(Entry.from_json, manifest.get("ledger", [])))),
             *(show_flags(note) for note in manifest.get("notes", [])),
         ],
-        gallery=_gallery(samples),
-        extremes=_extremes(reader, scan),
+        gallery=_gallery(samples[one] for found in scan.chosen.values() for one in found if one in samples),
+        extremes={
+            name: [(f"{EXTREMES[name][0]} {value:,.1f}", samples[one]) for value, one in found if one in samples]
+            for name, found in scan.extremes.items()
+        },
         classes_left_out=_classes_left_out(dataset),
         has_images=Content.IMAGE in dataset.layout.required,
         has_boxes=Content.OBJECTS in dataset.layout.required,
@@ -141,7 +149,7 @@ def render_report(
         failures=_failures(dataset, failed_images=failed_images),
         near_duplicates=dataset.manifest.get("near_duplicates", {}),
         duplicates=duplicates,
-        copies=_copies(reader, scan, duplicates),
+        copies=_copies(samples, scan, duplicates),
         changes=_changes(dataset),
         settings=_settings(dataset),
         reading_code=reading_code(dataset),
@@ -184,22 +192,12 @@ def _describe_time(dataset: Dataset) -> str:
     return f"written on {datetime.fromtimestamp(written, timezone.utc):%Y-%m-%d}"
 
 
-def _gallery(samples: Sequence[ShownRecord]) -> dict[str | None, dict[str, list[ShownRecord]]]:
+def _gallery(samples: Iterable[ShownRecord]) -> dict[str | None, dict[str, list[ShownRecord]]]:
     """Groups samples: class -> split -> samples; the class is None if records do not have exactly one."""
     gallery: dict[str | None, dict[str, list[ShownRecord]]] = defaultdict(lambda: defaultdict(list))
     for sample in sorted(samples, key=lambda one: (one.chosen.label or "", one.chosen.split, one.chosen.number)):
         gallery[sample.chosen.label][sample.chosen.split].append(sample)
     return gallery
-
-
-def _extremes(reader: ShownRecordReader, scan: IndexScan) -> dict[str, list[tuple[str, ShownRecord]]]:
-    """Returns the extreme records: extreme -> (value, record)."""
-    records = list(dict.fromkeys(one for found in scan.extremes.values() for _, one in found))
-    samples = {sample.chosen: sample for sample in reader.read([records])}
-    return {
-        name: [(f"{EXTREMES[name][0]} {value:,.1f}", samples[one]) for value, one in found if one in samples]
-        for name, found in scan.extremes.items()
-    }
 
 
 def _classes_left_out(dataset: Dataset) -> int:
@@ -310,14 +308,13 @@ def _pictured(group: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _copies(
-    reader: ShownRecordReader, scan: IndexScan, duplicates: Sequence[Mapping[str, Any]]
+    samples: Mapping[Chosen, ShownRecord], scan: IndexScan, duplicates: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], list[ShownRecord]]]:
     """Returns the groups with images that can be shown, and these images."""
-    samples = {sample.chosen: sample for sample in reader.read([list(scan.named.values())])}
     found = []
     for group in duplicates:
         records = (scan.named.get(name) for name in _pictured(group))
-        found.append((group, [samples[record] for record in records if record in samples]))
+        found.append((group, [samples[record] for record in records if record is not None and record in samples]))
     return [(group, shown) for group, shown in found if shown]
 
 

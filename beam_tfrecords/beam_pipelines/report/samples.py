@@ -22,13 +22,12 @@ from beam_tfrecords.beam_pipelines.report.drawing import (
     from_pixels,
     put_side_by_side,
 )
-from beam_tfrecords.beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
+from beam_tfrecords.beam_pipelines.report.index_scan import Chosen
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.reading.decoding import ReadExample
-from beam_tfrecords.reading.records import Records
 from beam_tfrecords.tfrecord import open_stream, read_records
 from beam_tfrecords.transforms.images.jpeg_header import parse_jpeg_header
 
@@ -36,8 +35,8 @@ _SIDE, _SIDE_WITH_BOXES, _QUALITY = 128, 256, 70
 # Boxes drawn on one picture.
 _MOST_BOXES = 100
 _MOST_IMAGES = 4
-# Limit of stored pixels to decode; it is enough for some 30 photos of 12 megapixels.
-_MOST_PIXELS = 400_000_000
+# Limit of stored pixels to decode; it is enough for some 80 photos of 12 megapixels.
+_MOST_PIXELS = 1_000_000_000
 # Records in memory at once; more if they have no more pixels than this in total.
 _AT_ONCE, _PIXELS_AT_ONCE = 8, 20_000_000
 # A request to a store takes as long as reading this many more bytes.
@@ -73,64 +72,42 @@ def thumbnail_side(dataset: Dataset) -> int:
     return _SIDE_WITH_BOXES if {Content.OBJECTS, Content.MASK} & dataset.layout.required else _SIDE
 
 
-class ShownRecordReader:
-    """Reads chosen records of a dataset."""
+def read_shown(dataset: Dataset, groups: Iterable[Sequence[Chosen]]) -> dict[Chosen, ShownRecord]:
+    """Reads chosen records up to a limit of pixels, starting with the first of every group.
 
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-        # Split -> its records, with their locations.
-        self._records: dict[str, Records] = {}
-        self._fetched: dict[Chosen, bytes] = {}
+    Raises:
+      BuildError: a record cannot be read.
+    """
+    ranked = list(dict.fromkeys(one for rank in itertools.zip_longest(*groups) for one in rank if one is not None))
+    totals = itertools.accumulate(one.pixels for one in ranked)
+    few = [one for one, pixels in zip(ranked, totals, strict=True) if pixels <= _MOST_PIXELS] or ranked[:1]
+    by_split = defaultdict(list)
+    for one in sorted(few, key=lambda one: one.number):
+        by_split[one.split].append(one)
+    return {
+        one: _describe(dataset, one, data)
+        for split, chosen in by_split.items()
+        for one, data in _read_split(dataset, split, chosen)
+    }
 
-    def fetch(self, chosen: Iterable[Chosen]) -> None:
-        """Prefetches records of a store together, if they are small in total."""
-        by_split = defaultdict(list)
-        for one in dict.fromkeys(chosen):
-            by_split[one.split].append(one)
-        is_small = sum(one.pixels for found in by_split.values() for one in found) <= _PIXELS_AT_ONCE
-        if is_small and storage.has_scheme(self._dataset.path) and self._dataset.compression == "none":
-            for split, found in by_split.items():
-                self._fetched.update(self._read_split(split, sorted(found, key=lambda one: one.number)))
 
-    def read(self, groups: Sequence[Sequence[Chosen]]) -> list[ShownRecord]:
-        """Reads chosen records up to a limit, starting with the first of every group.
-
-        Raises:
-          BuildError: a record cannot be read.
-        """
-        ranked = [one for rank in itertools.zip_longest(*groups) for one in rank if one is not None]
-        totals = itertools.accumulate(one.pixels for one in ranked)
-        few = [one for one, pixels in zip(ranked, totals, strict=True) if pixels <= _MOST_PIXELS] or ranked[:1]
-        by_split = defaultdict(list)
-        for one in few[:MOST_SHOWN]:
-            by_split[one.split].append(one)
-        return [
-            _describe(self._dataset, one, data)
-            for split, chosen in by_split.items()
-            for one, data in self._read_split(split, sorted(chosen, key=lambda one: one.number))
-        ]
-
-    def _read_split(self, split: str, chosen: Sequence[Chosen]) -> Iterator[tuple[Chosen, bytes]]:
-        if self._fetched.keys() >= set(chosen):
-            yield from ((one, self._fetched[one]) for one in chosen)
-            return
-        if self._dataset.compression == "none":
-            if split not in self._records:
-                self._records[split] = self._dataset.records(split, form="bytes").joined(_GAP_BYTES)
-            numbers = [[one.number for one in some] for some in _group(chosen)]
-            found = self._records[split].read_batches(numbers)
-            yield from zip(chosen, itertools.chain.from_iterable(found), strict=True)
-            return
-        wanted = {one.number: one for one in chosen}
-        first = self._dataset.split_shards(split)[0].file
-        try:
-            with storage.open_read(storage.join(self._dataset.path, first)) as file:
-                stream = read_records(open_stream(file, self._dataset.compression))
-                for record in itertools.islice(stream, max(wanted) + 1):
-                    if record.number in wanted:
-                        yield wanted[record.number], record.data
-        except (OSError, EOFError, ValueError) as error:
-            raise BuildError(f"{first} cannot be read: {error}") from error
+def _read_split(dataset: Dataset, split: str, chosen: Sequence[Chosen]) -> Iterator[tuple[Chosen, bytes]]:
+    """Yields records of a split, which are sorted by their numbers."""
+    if dataset.compression == "none":
+        records = dataset.records(split, form="bytes").joined(_GAP_BYTES)
+        found = records.read_batches([one.number for one in some] for some in _group(chosen))
+        yield from zip(chosen, itertools.chain.from_iterable(found), strict=True)
+        return
+    wanted = {one.number: one for one in chosen}
+    first = dataset.split_shards(split)[0].file
+    try:
+        with storage.open_read(storage.join(dataset.path, first)) as file:
+            stream = read_records(open_stream(file, dataset.compression))
+            for record in itertools.islice(stream, max(wanted) + 1):
+                if record.number in wanted:
+                    yield wanted[record.number], record.data
+    except (OSError, EOFError, ValueError) as error:
+        raise BuildError(f"{first} cannot be read: {error}") from error
 
 
 def _group(chosen: Sequence[Chosen]) -> Iterator[Sequence[Chosen]]:

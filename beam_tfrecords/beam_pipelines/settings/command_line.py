@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import functools
 import itertools
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import yaml
@@ -191,28 +190,12 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-@dataclasses.dataclass(frozen=True)
-class Arguments:
-    """A parsed command line.
-
-    Attributes:
-      raw_values: name of a setting -> its raw value, from flags and spec file; without defaults.
-      beam: arguments for Beam.
-    """
-
-    raw_values: Mapping[str, Any]
-    beam: list[str]
-    verbose: bool
-    quiet: bool
-    dry_run: bool
-    no_wait: bool
-    keep_job: bool
-    fail_job: bool
-    no_report: bool
-
-
-def parse_arguments(argv: Sequence[str]) -> Arguments:
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Parses the command line of `convert`, and the spec file that it names.
+
+    Returns:
+      `raw_values`, name of a setting -> its raw value, from flags and spec file, without defaults; `beam`, the
+      arguments for Beam; and the switches that are not settings.
 
     Raises:
       RequestError: the command line or the spec file cannot be parsed.
@@ -224,7 +207,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     for name in SUMMARY_FILES:  # see `find_summary_files`
         given.pop(name, None)
     settings = _read_spec(spec_file) if spec_file is not None else {}
-    return Arguments({**settings, **given}, beam, **switches)
+    return argparse.Namespace(raw_values={**settings, **given}, beam=beam, **switches)
 
 
 def spell_out(argv: Sequence[str]) -> list[str]:
