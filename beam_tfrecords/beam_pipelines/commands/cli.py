@@ -18,11 +18,13 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import (
     DONE,
     FAILED,
     INTERRUPTED,
+    LOCKED,
+    UNPUBLISHED,
     WRONG_REQUEST,
     exit_code_of,
 )
 from beam_tfrecords.beam_pipelines.terminal import ignore_write_errors, log_to_terminal, open_closed_streams, show
-from beam_tfrecords.errors import BuildError, LimitError, OutputLockedError, RequestError
+from beam_tfrecords.errors import BuildError, RequestError
 
 _USAGE = """\
 usage: beam-tfrecords COMMAND [--flag=value ...]
@@ -52,6 +54,8 @@ _COMMANDS = {
 }
 # Commands that do more than print, so that a failed print does not decide their exit code.
 _WORKING = frozenset({"demo", "convert", "verify", "export", "report"})
+# Exit code -> introduces the reason.
+_LEADS = {UNPUBLISHED: "nothing was published: ", LOCKED: "nothing was started: ", FAILED: "the run failed: "}
 _VERBOSE = "--verbose"
 # Libraries that warn about requests that are retried; the program reports errors in its own words.
 _QUIET = ("botocore", "google", "urllib3")
@@ -103,21 +107,13 @@ def _explain(error: Exception | KeyboardInterrupt, name: str, argv: Sequence[str
         from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 
         return [*explain(error, name, argv)]
-    if isinstance(error, LimitError):
-        return [f"nothing was published: {error}"]
-    if isinstance(error, storage.MissingBucketError):
-        return [str(error)]
-    if isinstance(error, OutputLockedError):
-        return [f"nothing was started: {error}"]
-    if isinstance(error, BuildError | storage.StorageError):
-        return [f"the run failed: {error}"]
     if isinstance(error, KeyboardInterrupt):
         how = "terminated" if isinstance(error, Terminated) else "interrupted"
         return [how + ("; the same command resumes from its finished blocks" if name == "convert" else "")]
     from beam_tfrecords.beam_pipelines.limits import describe_shortage
 
-    shortage = describe_shortage(error)
-    return None if shortage is None else [f"the run failed: {shortage}"]
+    reason = str(error) if isinstance(error, BuildError | storage.StorageError) else describe_shortage(error)
+    return None if reason is None else [_LEADS.get(exit_code_of(error), "") + reason]
 
 
 def run(*command: str) -> None:

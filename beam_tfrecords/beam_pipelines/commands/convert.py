@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.build import build_dataset
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
@@ -17,10 +18,10 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.messages.outcome_lines import (
     describe_versions,
     explain_unpublished,
-    summarize_dataset,
 )
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published
 from beam_tfrecords.beam_pipelines.messages.run_summary import RunSummary
+from beam_tfrecords.beam_pipelines.messages.summary import summarize
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
@@ -28,6 +29,9 @@ from beam_tfrecords.beam_pipelines.settings.command_line import find_summary_fil
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import change_command
 from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.dataset.files import CHANGES, FAILURES
+from beam_tfrecords.dataset.published import read_changes
+from beam_tfrecords.transforms.publishing.lists import find_examples
 from beam_tfrecords.transforms.request.published_settings import published_paths
 
 
@@ -76,11 +80,16 @@ def _convert(argv: Sequence[str], arguments: argparse.Namespace, summary: RunSum
             if outcome.is_unchanged:
                 show(*describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
             else:
-                *lines, last = summarize_dataset(
-                    outcome.dataset,
+                manifest = outcome.dataset.manifest
+                *lines, last = summarize(
+                    manifest,
+                    output=outcome.path,
                     seconds=seconds,
                     image_root=published_paths(find_functions(spec)).start,
-                    request_metrics=summary.add_request_metrics,
+                    examples=find_examples(storage.join(outcome.path, FAILURES), manifest["failure_reasons"]),
+                    changes=read_changes(outcome.path) if CHANGES in manifest["files"] else None,
+                    # The last one, because the others are requests too.
+                    request_metrics=summary.add_request_metrics(),
                 )
                 lines += describe_versions(outcome, spec)
                 show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)

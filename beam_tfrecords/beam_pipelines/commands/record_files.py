@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import os
@@ -147,23 +148,18 @@ def find_pictures(record: Mapping[str, tuple[str, list[Any]]], path: str) -> lis
     if pictures:
         return pictures
     row = {name: read_cell(feature) for name, feature in record.items()}
-    try:
+    picture = None
+    with contextlib.suppress(RequestError, SampleError):
         chosen = choose_features(FirstRows(path, tuple(row), [row]), Features(), TableSettings(), Needs())
         pixels = chosen.pixels.get(chosen.image)
         found = pixels.read(row)._asdict() if pixels else {}
         picture = _open_image(as_file(found.pop("data"), **found)) if found else None
-    except (RequestError, SampleError) as error:
-        raise _no_image(path) from error
     if picture is None:
-        raise _no_image(path)
+        raise RequestError(
+            f"{path}: the record has neither an encoded image nor one with pixels whose size and type are evident",
+            code="no_image",
+        )
     return [picture]
-
-
-def _no_image(path: str) -> RequestError:
-    return RequestError(
-        f"{path}: the record has neither an encoded image nor one with pixels whose size and type are evident",
-        code="no_image",
-    )
 
 
 def _open_image(value: bytes) -> Image.Image | None:

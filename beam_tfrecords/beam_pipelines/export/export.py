@@ -77,10 +77,10 @@ def export_dataset(
     if not is_first:
         raise RequestError(f"{path}: another export writes to it", code="output_exists")
     keys = ((one.shard.split, row[KEY], row[LABEL]) for one in chosen for row in one.index_rows([KEY, LABEL]))
-    images = [one.column for one in plan.files if one.feature.holds_image]
+    images = [column for one, column in plan.files.items() if one.holds_image]
     paths = FilePaths(
         [ANNOTATIONS, TABLE],
-        [one.column for one in plan.files if [one.column] != images],
+        [column for column in plan.files.values() if [column] != images],
         dataset.splits,
         dataset.class_names if any(cell.name == LABEL for cell in plan.cells) else (),
         keys,
@@ -259,14 +259,14 @@ def _convert(row: dict[str, Any], split: str, example: bytes, plan: RowPlan, pat
     cells = {KEY: row[KEY], SPLIT: split, **{cell.name: cell.read(values) for cell in plan.cells}}
     cells |= {column: row.get(name) for name, column in plan.index_columns.items()}
     files: list[tuple[str, bytes]] = []
-    for one in plan.files:
-        contents = plan.contents(one, values, (row["height"], row["width"]))
-        base = paths.of_record(split, row[KEY], row[LABEL], one.column)
-        if one.feature.several:
+    for feature, column in plan.files.items():
+        contents = plan.contents(feature, values, (row["height"], row["width"]))
+        base = paths.of_record(split, row[KEY], row[LABEL], column)
+        if feature.several:
             named = [(f"{base}/{number:03d}.{kind}", data) for number, (kind, data) in enumerate(contents)]
         else:
             named = [(f"{base}.{kind}", data) for kind, data in contents]
         found = [name for name, _ in named]
-        cells[one.column] = found if one.feature.several else found[0]
+        cells[column] = found if feature.several else found[0]
         files += named
     return _ExportedRow(cells, files, len(example))

@@ -49,19 +49,6 @@ class Cell(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Files:
-    """A feature that becomes files.
-
-    Attributes:
-      feature: the feature.
-      column: column with their paths.
-    """
-
-    feature: Feature
-    column: str
-
-
-@dataclasses.dataclass(frozen=True)
 class RowPlan:
     """Plans the columns and files that the features of a layout become.
 
@@ -89,11 +76,11 @@ class RowPlan:
         return StoredObjects.of(self.layout.features)
 
     @functools.cached_property
-    def files(self) -> Sequence[Files]:
-        """The features that become files, images first."""
+    def files(self) -> Mapping[Feature, str]:
+        """Feature that becomes files -> column with their paths; images first."""
         images = [one for one in self.layout.features if one.holds_image]
-        found = [Files(one, _free_name(one.image or IMAGE, _WORDS - {IMAGE})) for one in images]
-        return [*found, *(Files(one, MASK) for one in self.layout.features if one.kind.stored is Stored.MASK)]
+        masks = {one: MASK for one in self.layout.features if one.kind.stored is Stored.MASK}
+        return {one: _free_name(one.image or IMAGE, _WORDS - {IMAGE}) for one in images} | masks
 
     @functools.cached_property
     def cells(self) -> Sequence[Cell]:
@@ -110,7 +97,7 @@ class RowPlan:
     def columns(self) -> Mapping[Feature, str]:
         """Feature with the value of a column of the layout -> its column in the table."""
         found: dict[Feature, str] = {}
-        taken = {*_WORDS, *(one.column for one in self.files)}
+        taken = {*_WORDS, *self.files.values()}
         for feature in self.layout.features:
             if feature.field.startswith((COLUMN, COLUMNS)):
                 found[feature] = _free_name(feature.column or feature.name, {*taken, *found.values()})
@@ -119,7 +106,7 @@ class RowPlan:
     @functools.cached_property
     def index_columns(self) -> Mapping[str, str]:
         """Column of the index -> its name in the table; key and label come from the records."""
-        taken = {*(one.column for one in self.files), KEY, SPLIT, LABEL, *(cell.name for cell in self.cells)}
+        taken = {*self.files.values(), KEY, SPLIT, LABEL, *(cell.name for cell in self.cells)}
         names = (name for name in INDEX_SCHEMA.names if name not in (KEY, LABEL))
         return {name: f"index_{name}" if name in taken else name for name in names}
 
@@ -127,7 +114,7 @@ class RowPlan:
     def schema(self) -> pa.Schema:
         """The columns of the table; paths come first."""
         text = pa.string()
-        paths = {one.column: pa.list_(text) if one.feature.several else text for one in self.files}
+        paths = {column: pa.list_(text) if one.several else text for one, column in self.files.items()}
         cells = [(cell.name, cell.type) for cell in self.cells]
         index = [INDEX_SCHEMA.field(name).with_name(column) for name, column in self.index_columns.items()]
         return pa.schema([*paths.items(), (KEY, text), (SPLIT, text), *cells, *index])
@@ -191,17 +178,17 @@ class RowPlan:
 
         return Cell(OBJECTS, pa.list_(pa.struct(types)), read)
 
-    def contents(self, files: Files, values: Values, size: tuple[int, int]) -> list[tuple[str, bytes]]:
+    def contents(self, feature: Feature, values: Values, size: tuple[int, int]) -> list[tuple[str, bytes]]:
         """Returns (extension, content) of each file of a record.
 
         Args:
-          files: one of `files`.
+          feature: one of `files`.
           values: the values of the record.
           size: (height, width) of its first image, by the index.
         """
-        value = values[files.feature.name]
-        stored = value if files.feature.several else [value]
-        if self.images.encoding != "raw" or not files.feature.holds_image:
+        value = values[feature.name]
+        stored = value if feature.several else [value]
+        if self.images.encoding != "raw" or not feature.holds_image:
             return [(_extension(data), data) for data in stored]
         # Several images have one size.
         shape = (*(self.images.size or size), -1)

@@ -11,12 +11,9 @@ from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublish
 from beam_tfrecords.beam_pipelines.messages.summary import (
     describe_duplicates,
     describe_reasons,
-    summarize,
 )
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.files import CHANGES, DUPLICATES, FAILURES, LATEST
-from beam_tfrecords.dataset.published import read_changes
 from beam_tfrecords.transforms.publishing.lists import find_examples
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
@@ -31,31 +28,6 @@ def describe_versions(outcome: Published, spec: BuildSpec) -> Iterator[str]:
             f"{what}{LATEST} stays at {outcome.pinned}, which is pinned; "
             f"`beam-tfrecords status --output={shlex.quote(spec.output)} --unpin` ends that"
         )
-
-
-def summarize_dataset(
-    dataset: Dataset, *, seconds: float, image_root: str, request_metrics: Callable[[], Mapping[str, int]]
-) -> list[str]:
-    """Returns the summary of a dataset.
-
-    Args:
-      dataset: the dataset.
-      seconds: duration of the build.
-      image_root: the folder where published paths start; "" if there is none.
-      request_metrics: returns the requests to object stores, including the requests of this function.
-    """
-    path, manifest = dataset.path, dataset.manifest
-    examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
-    changes = read_changes(path) if CHANGES in manifest["files"] else None
-    return summarize(
-        manifest,
-        output=path,
-        seconds=seconds,
-        image_root=image_root,
-        examples=examples,
-        changes=changes,
-        request_metrics=request_metrics(),
-    )
 
 
 def explain_unpublished(

@@ -7,7 +7,15 @@ import dataclasses
 from collections.abc import Sequence
 
 from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
-from beam_tfrecords.beam_pipelines.runners.jobs import FollowedJob, JobRecord, JobState, UnreachableError, read_job
+from beam_tfrecords.beam_pipelines.runners.jobs import (
+    FollowedJob,
+    JobRecord,
+    JobState,
+    Phase,
+    UnreachableError,
+    is_advancing,
+    read_job,
+)
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.counts import read_last_block_time
@@ -53,7 +61,16 @@ def find_state(record: JobRecord, last_block: float | None) -> JobState:
       record: record of the job.
       last_block: time of its last finished block, in seconds since the epoch.
     """
-    return _runner_of(record).find_state(record, last_block)
+    runner = _runner_of(record)
+    try:
+        job = runner.open_job(record)
+        if job is not None:
+            return job.state()
+    except UnreachableError as error:
+        return JobState(Phase.UNKNOWN, str(error))
+    if not runner.is_detached:  # The job has ended with its launcher.
+        return JobState(Phase.STOPPED)
+    return JobState(Phase.RUNNING if is_advancing(last_block) else Phase.UNKNOWN)
 
 
 def find_running(folder: str) -> FollowedJob | None:

@@ -14,11 +14,7 @@ from beam_tfrecords.beam_pipelines.runners.jobs import (
     FollowedJob,
     Job,
     JobRecord,
-    JobState,
-    Phase,
     PipelineJob,
-    UnreachableError,
-    is_advancing,
 )
 from beam_tfrecords.errors import RequestError
 
@@ -141,23 +137,6 @@ class Runner:
           UnreachableError: the runner must be queried and does not answer.
         """
         return None
-
-    def find_state(self, record: JobRecord, last_block: float | None) -> JobState:
-        """Returns the state of a job, as far as it is known.
-
-        Args:
-          record: record of the job.
-          last_block: time of its last finished block, in seconds since the epoch.
-        """
-        try:
-            job = self.open_job(record)
-            if job is not None:
-                return job.state()
-        except UnreachableError as error:
-            return JobState(Phase.UNKNOWN, str(error))
-        if not self.is_detached:  # The job has ended with its launcher.
-            return JobState(Phase.STOPPED)
-        return JobState(Phase.RUNNING if is_advancing(last_block) else Phase.UNKNOWN)
 
     def check_detached(self, flag: str) -> None:
         """Checks that jobs do not need the process that submitted them.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from PIL import Image
-
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.color import largest_value, stored_channels
 from beam_tfrecords.transforms.images.converted_image import COLORSPACES, ConvertedImage
@@ -14,7 +12,7 @@ from beam_tfrecords.transforms.images.decode_errors import check_pixels
 from beam_tfrecords.transforms.images.image_spec import IMPOSSIBLE_CHANNELS, ImageEncoding, ImageSpec, Metadata
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
 from beam_tfrecords.transforms.images.memory import check_memory, jpeg_coefficients
-from beam_tfrecords.transforms.images.orient import orientation_for, orientation_of
+from beam_tfrecords.transforms.images.orient import orientation_for
 from beam_tfrecords.transforms.images.plain_png import parse_plain_png
 from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
 
@@ -80,7 +78,9 @@ def read_header(data: bytes, spec: ImageSpec) -> ConvertedImage:
       SampleError: as `convert_image`.
     """
     file = open_image(data, spec)
-    return _kept(data, file.format, *file.size, stored_channels(file.image), _orientation(file.image, spec))
+    return _kept(
+        data, file.format, *file.size, stored_channels(file.image), orientation_for(file.image, spec, may_decode=False)
+    )
 
 
 def _keep_plain(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
@@ -114,15 +114,10 @@ def _decode(file: OpenedImage, spec: ImageSpec) -> ConvertedImage:
     # Opens the file again: when Pillow reads the orientation of a PNG, it decodes the pixels and misses damage.
     loaded = open_image(file.data, spec).load(spec)
     # A PNG may have its orientation after the pixels. From a decoded TIFF, Pillow has removed the orientation.
-    orientation = _orientation(loaded.image if is_png else file.image, spec)
+    orientation = orientation_for(loaded.image if is_png else file.image, spec, may_decode=False)
     maximum = largest_value(loaded.image) if is_png and loaded.is_16_bit else None
     kept = _kept(file.data, file.format, *file.size, channels, orientation)
     return dataclasses.replace(kept, stored_maximum=maximum)
-
-
-def _orientation(image: Image.Image, spec: ImageSpec) -> int:
-    """Returns the orientation that a request asks for, without decoding pixels; 1 if it ignores orientations."""
-    return orientation_of(image, may_decode=False) if spec.orientation is Metadata.APPLY else 1
 
 
 def spec_of_changed(spec: ImageSpec, name: str) -> ImageSpec:

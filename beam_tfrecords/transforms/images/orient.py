@@ -41,6 +41,6 @@ def orient(image: Image.Image, orientation: int) -> Image.Image:
     return image if method is None else image.transpose(method)
 
 
-def orientation_for(image: Image.Image, spec: ImageSpec) -> int:
+def orientation_for(image: Image.Image, spec: ImageSpec, *, may_decode: bool = True) -> int:
     """Returns the EXIF orientation that a request applies; 1 if it ignores orientations."""
-    return orientation_of(image) if spec.orientation is Metadata.APPLY else 1
+    return orientation_of(image, may_decode=may_decode) if spec.orientation is Metadata.APPLY else 1
