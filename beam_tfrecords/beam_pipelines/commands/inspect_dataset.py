@@ -106,16 +106,6 @@ def _find_numbers(dataset: Dataset, arguments: argparse.Namespace) -> dict[str, 
     return {split: range(number, number + 1)}
 
 
-def _read_numbered(
-    dataset: Dataset, numbered: Iterable[tuple[str, int]]
-) -> Iterator[tuple[str, int, str | None, bytes]]:
-    """Yields split, number, name of the image file or None, and serialized example of records."""
-    for split, group in itertools.groupby(numbered, operator.itemgetter(0)):
-        numbers = [number for _, number in group]
-        for number, (uri, data) in zip(numbers, read_examples(dataset, split, numbers), strict=True):
-            yield split, number, uri, data
-
-
 def _as_json(
     dataset: Dataset, found: Mapping[str, Numbers] | None, examples: Iterable[tuple[str, int, str | None, bytes]]
 ) -> dict[str, Any]:
@@ -322,44 +312,45 @@ def make_parser() -> Parser:
     return parser
 
 
-def read_examples(dataset: Dataset, split: str, numbers: Iterable[int]) -> Iterator[tuple[str | None, bytes]]:
-    """Yields examples of a split: name of the image file or None, serialized example.
+def _read_numbered(
+    dataset: Dataset, numbered: Iterable[tuple[str, int]]
+) -> Iterator[tuple[str, int, str | None, bytes]]:
+    """Yields split, number, name of the image file or None, and serialized example of records.
 
     Without its index, a shard is read from its start.
-
-    Args:
-      dataset: the dataset.
-      split: name of the split.
-      numbers: numbers of the records, in order.
 
     Raises:
       BuildError: a record is damaged.
     """
-    shards = dataset.split_shards(split)
-    starts = [0, *itertools.accumulate(shard.records for shard in shards)]
-    for place, group in itertools.groupby(numbers, lambda number: bisect.bisect_right(starts, number) - 1):
-        if place >= len(shards):
-            raise BuildError(f"{dataset.path}: its manifest counts more records of split {split} than its shards have")
-        shard, row, offset = shards[place], 0, 0
-        try:
-            table = _read_places(dataset, shard)
-            with storage.open_read(storage.join(dataset.path, shard.file)) as file:
-                stream = open_stream(file, dataset.compression)
-                records = enumerate(read_records(stream))
-                for number in group:
-                    row = number - starts[place]
-                    if table is None:
-                        yield None, next(record.data for n, record in records if n == row)
-                        continue
-                    offset = table["offset"][row].as_py()
-                    stream.seek(offset)
-                    yield table["uri"][row].as_py(), next(read_records(stream)).data
-        except RecordError as error:
-            raise BuildError(f"{shard.file}, record {row} at offset {offset}: {error}") from error
-        except (OSError, EOFError, ValueError, IndexError, StopIteration, zlib.error) as error:
-            raise BuildError(
-                f"{shard.file} cannot be read: {error or 'it ends before a record of its index'}"
-            ) from error
+    for split, of_split in itertools.groupby(numbered, operator.itemgetter(0)):
+        shards = dataset.split_shards(split)
+        starts = [0, *itertools.accumulate(shard.records for shard in shards)]
+        placed = ((bisect.bisect_right(starts, number) - 1, number) for _, number in of_split)
+        for place, group in itertools.groupby(placed, operator.itemgetter(0)):
+            if place >= len(shards):
+                raise BuildError(
+                    f"{dataset.path}: its manifest counts more records of split {split} than its shards have"
+                )
+            shard, row, offset = shards[place], 0, 0
+            try:
+                table = _read_places(dataset, shard)
+                with storage.open_read(storage.join(dataset.path, shard.file)) as file:
+                    stream = open_stream(file, dataset.compression)
+                    records = enumerate(read_records(stream))
+                    for _, number in group:
+                        row = number - starts[place]
+                        if table is None:
+                            yield split, number, None, next(record.data for n, record in records if n == row)
+                            continue
+                        offset = table["offset"][row].as_py()
+                        stream.seek(offset)
+                        yield split, number, table["uri"][row].as_py(), next(read_records(stream)).data
+            except RecordError as error:
+                raise BuildError(f"{shard.file}, record {row} at offset {offset}: {error}") from error
+            except (OSError, EOFError, ValueError, IndexError, StopIteration, zlib.error) as error:
+                raise BuildError(
+                    f"{shard.file} cannot be read: {error or 'it ends before a record of its index'}"
+                ) from error
 
 
 def _read_places(dataset: Dataset, shard: Shard) -> pa.Table | None:

@@ -15,6 +15,7 @@ from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.serialize import read_vector
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
+from beam_tfrecords.transforms.images.masks import invalid_mask
 from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.objects.polygons import RunLengths, join_parts, unpack_polygons
@@ -121,8 +122,8 @@ def place_objects(
         for name, absent in _ABSENT.items()
     }
     if first_number is not None and (without := [n for n in kept if not objects.polygons or not objects.polygons[n]]):
-        detail = f"an object, {labels[without[0]][1]!r}, has no outline from which the mask of the image is drawn"
-        raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail)
+        name = labels[without[0]][1]
+        raise invalid_mask(f"an object, {name!r}, has no outline from which the mask of the image is drawn")
 
     def draw(number: int) -> np.ndarray:
         return draw_polygons(_unpack(objects, labels, scale, number), to_stored, geometry)
@@ -174,8 +175,7 @@ def _unpack(
     try:
         polygons = unpack_polygons(objects.polygons[number] if objects.polygons else b"")
     except ValueError as error:
-        detail = f"the segmentation of {labels[number][1]!r} cannot be read: {error}"
-        raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail) from error
+        raise invalid_mask(f"the segmentation of {labels[number][1]!r} cannot be read: {error}") from error
     if not isinstance(polygons, RunLengths) and objects.is_normalized:
         polygons = [corners * scale[:2] for corners in polygons]
     return polygons
@@ -208,9 +208,7 @@ def _draw_numbers(
         others = covered[(covered > 0) & (covered != index + first)]
         if others.size and not are_ordered:
             other = next(one for place, one in labels if place + first == others[0])
-            raise SampleError(
-                Stage.LABEL,
-                FailureReason.INVALID_MASK,
+            raise invalid_mask(
                 f"the masks of {other} and {name} overlap in {others.size:,} pixels, and a pixel of a mask has one "
                 "class; `layout=detection_masks` stores a mask for each object",
             )

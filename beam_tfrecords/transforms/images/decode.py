@@ -102,7 +102,7 @@ class OpenedImage(NamedTuple):
         if is_wide_grey(self.image):
             return True
         if isinstance(self.image, TiffImage):
-            return bits_of(self.image) > 8
+            return bits_of(self.image.tag_v2) > 8
         return self.format == "png" and formats.png_depth(self.data) > 8
 
     def load(self, spec: ImageSpec) -> OpenedImage:

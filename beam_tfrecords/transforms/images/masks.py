@@ -52,7 +52,7 @@ def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.
         mask = turn(mask, geometry.orientation)
     else:
         height, width = geometry.upright_size
-        raise _invalid(
+        raise invalid_mask(
             f"the mask has {mask.shape[1]} x {mask.shape[0]} pixels (width x height), and its image {width} x {height}"
         )
     if geometry.is_nearest:
@@ -100,7 +100,7 @@ def store_drawn(drawn: np.ndarray, geometry: Geometry, spec: ImageSpec) -> bytes
 def _store(mask: np.ndarray, placed: np.ndarray, spec: ImageSpec) -> bytes:
     largest = int(mask.max())
     if largest >= 1 << spec.mask_bit_depth:
-        raise _invalid(f"the mask has the number {largest}, and 8 bits hold up to 255; use `mask_bit_depth=16`")
+        raise invalid_mask(f"the mask has the number {largest}, and 8 bits hold up to 255; use `mask_bit_depth=16`")
     file = io.BytesIO()
     Image.fromarray(placed.astype(f"uint{spec.mask_bit_depth}")).save(file, "PNG")
     return file.getvalue()
@@ -169,7 +169,9 @@ def _decode(data: bytes, spec: ImageSpec, *, is_mapped: bool = False) -> OpenedI
     except SampleError as error:
         raise error.about("mask") from error
     if file.format == "jpeg":
-        raise _invalid("the mask is a JPEG file, which does not keep numbers; save it as PNG, from what it was made of")
+        raise invalid_mask(
+            "the mask is a JPEG file, which does not keep numbers; save it as PNG, from what it was made of"
+        )
     needed = mask_memory(file.image, is_mapped=is_mapped or bool(spec.mask_numbers))
     check_memory(len(data) + needed, spec, height=file.image.height, width=file.image.width)
     return file
@@ -187,7 +189,7 @@ def _read_values(file: OpenedImage) -> np.ndarray:
     image = file.image
     if len(image.getbands()) > 1:
         if file.is_16_bit or not _is_grey(image):
-            raise _invalid(
+            raise invalid_mask(
                 f"the mask has colors ({image.mode}), and which number each stands for is not known; expected one "
                 "channel, or a palette, or a file with the classes of the colors in `mask_colors`"
             )
@@ -201,7 +203,7 @@ def _read_values(file: OpenedImage) -> np.ndarray:
     if values.dtype == np.uint8:
         return values
     if values.dtype.kind not in "iu" or values.min() < 0 or values.max() > _LARGEST:
-        raise _invalid(f"the mask has numbers other than 0 to {_LARGEST} (mode {image.mode})")
+        raise invalid_mask(f"the mask has numbers other than 0 to {_LARGEST} (mode {image.mode})")
     return values.astype(np.uint16)
 
 
@@ -209,11 +211,13 @@ def _pack_colors(file: OpenedImage) -> np.ndarray:
     """Returns the colors of a decoded mask as in `MaskColors`, [H, W] uint32."""
     image: Image.Image = file.image
     if file.is_16_bit or image.mode not in _COLORED:
-        raise _invalid(f"the mask has no colors of 8 bits (mode {image.mode}), for `mask_colors` to name")
+        raise invalid_mask(f"the mask has no colors of 8 bits (mode {image.mode}), for `mask_colors` to name")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         if image.getchannel("A").getextrema() != (255, 255):
-            raise _invalid("the mask has transparent pixels, whose class is not known; save it without transparency")
+            raise invalid_mask(
+                "the mask has transparent pixels, whose class is not known; save it without transparency"
+            )
     packed = np.frombuffer(image.convert("RGB").tobytes("raw", "RGBX"), "<u4") & np.uint32(0xFFFFFF)
     return packed.reshape(image.height, image.width)
 
@@ -232,7 +236,7 @@ def _look_up(
         first = np.argsort(-counts, kind="stable")[:_MOST]
         shown = " and ".join(f"{show(int(unknown[one]))} in {counts[one]:,}" for one in first)
         more = f" and {len(unknown) - _MOST:,} others" if len(unknown) > _MOST else ""
-        raise _invalid(f"{what} {shown}{more} of {values.size:,} pixels; `{setting}` has none like it")
+        raise invalid_mask(f"{what} {shown}{more} of {values.size:,} pixels; `{setting}` has none like it")
     found -= 1
     return found.astype(np.uint8) if max(number for _, number in numbers) < 256 else found.astype(np.uint16)
 
@@ -249,5 +253,6 @@ def _table(numbers: tuple[tuple[int, int], ...]) -> np.ndarray:
     return table
 
 
-def _invalid(detail: str) -> SampleError:
+def invalid_mask(detail: str) -> SampleError:
+    """Returns the error for a sample with an invalid mask."""
     return SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail)

@@ -164,6 +164,6 @@ def _tiff_strip(image: TiffImage) -> float:
     if not image.tile or image.tile[0][0] != "libtiff":
         return 0
     tags = image.tag_v2
-    pixel = max(4, tags.get(_TIFF_SAMPLES, 1) * bits_of(image) / 8)
+    pixel = max(4, tags.get(_TIFF_SAMPLES, 1) * bits_of(tags) / 8)
     rows = tags.get(_TIFF_TILE_HEIGHT) or min(tags.get(_TIFF_ROWS, image.height), image.height)
     return pixel * rows * tags.get(_TIFF_TILE_WIDTH, image.width)

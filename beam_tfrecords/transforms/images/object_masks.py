@@ -9,11 +9,10 @@ from typing import Any
 import cv2
 import numpy as np
 
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.geometry.moving import map_points
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.images.masks import place_mask, read_mask, read_numbers
+from beam_tfrecords.transforms.images.masks import invalid_mask, place_mask, read_mask, read_numbers
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import RunLengths, run_lengths, unpack_later, unpack_runs
 
@@ -50,7 +49,7 @@ def find_outlines(objects: Objects, geometry: Geometry, images: Mapping[str, byt
         polygons[number] = runs.pack()
         total += len(polygons[number])
         if total > _MOST_BYTES:
-            raise _invalid(f"the masks of its objects take more than {_MOST_BYTES >> 20} MiB as run lengths")
+            raise invalid_mask(f"the masks of its objects take more than {_MOST_BYTES >> 20} MiB as run lengths")
         if np.isnan(boxes[4 * number]) and (bounds := runs.bounds()) is not None:
             x, y, width, height = bounds
             boxes[4 * number : 4 * number + 4] = x, y, x + width, y + height
@@ -70,19 +69,19 @@ def _find_outline(
         try:
             return unpack_runs(found["runs"], geometry.upright_size)
         except ValueError as error:
-            raise _invalid(f"the run lengths of {label!r}: {error}") from error
+            raise invalid_mask(f"the run lengths of {label!r}: {error}") from error
     name, value = found["image"], found["value"]
     if value is None:
         mask = _turn_upright(read_mask(images[name], spec), geometry)
         if (inside := mask[mask > 0]).size and inside.min() < inside.max():
-            raise _invalid(
+            raise invalid_mask(
                 f"the mask of {label!r} has several numbers besides 0, up to {inside.max()}; expected one object"
             )
         return run_lengths(mask)
     if name not in shared:
         shared[name] = _turn_upright(read_numbers(images[name], spec), geometry)
     if not (mask := shared[name] == value).any():
-        raise _invalid(f"the panoptic image has no pixel with the id {value} of {label!r}")
+        raise invalid_mask(f"the panoptic image has no pixel with the id {value} of {label!r}")
     return run_lengths(mask)
 
 
@@ -112,7 +111,7 @@ def draw_polygons(polygons: Sequence[np.ndarray] | RunLengths, to_stored: np.nda
             # Checked before the mask is allocated, because run lengths may claim any size.
             height, width = polygons.size
             detail = f"the run lengths of an object are those of {width} x {height} pixels (width x height)"
-            raise _invalid(f"{detail}, which is not the size of its image")
+            raise invalid_mask(f"{detail}, which is not the size of its image")
         return place_mask(polygons.mask(), geometry)
     mask = np.zeros((geometry.final_height, geometry.final_width), np.uint8)
     # A polygon may reach beyond its image, but is not drawn on the padding.
@@ -156,7 +155,3 @@ def _fill(mask: np.ndarray, corners: np.ndarray) -> None:
         column = np.clip(np.ceil(crossing - 0.5), left, right).astype(int)
         np.add.at(edges.ravel(), (row - top) * edges.shape[1] + column - left, np.uint8(1))
     mask[top:bottom, left:right] |= np.add.accumulate(edges[:, :-1], axis=1, dtype=np.uint8) & 1
-
-
-def _invalid(detail: str) -> SampleError:
-    return SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail)

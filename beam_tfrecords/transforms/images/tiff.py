@@ -15,8 +15,8 @@ from typing import IO
 import numpy as np
 from PIL import Image, ImageFile, TiffImagePlugin
 
-from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.transforms.images.decode_errors import decode_error
+from beam_tfrecords.errors import FailureReason
+from beam_tfrecords.transforms.images.decode_errors import decode_error, unsupported
 
 # Tags (TIFF 6.0).
 _SUBFILE, _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLES, _PLANAR = 254, 258, 259, 262, 277, 284
@@ -87,7 +87,7 @@ def open_tiff(file: IO[bytes]) -> TiffImage:
       SampleError: reason `unsupported_format` or `unsupported_mode`.
     """
     if file.read(4) == _BIG_ENDIAN_BIG_TIFF:
-        raise _unsupported("of the 64-bit kind (BigTIFF), in big-endian order")
+        raise unsupported("TIFF of the 64-bit kind (BigTIFF), in big-endian order")
     file.seek(0)
     image = TiffImage(file)
     image.tile = [_correct_tile(tile, image) for tile in image.tile]
@@ -113,7 +113,7 @@ def _check_kind(tags: TiffImagePlugin.ImageFileDirectory_v2) -> None:
         kind = "with channels apart"
     elif extra[:1] == (_PREMULTIPLIED,):
         kind = "with colors that are multiplied by their transparency"
-    elif sample_format == _SIGNED and _bits_of(tags) == 8:
+    elif sample_format == _SIGNED and bits_of(tags) == 8:
         kind = "with signed numbers of 8 bits"
     elif sample_format == _FLOAT and photometric == _WHITE_IS_ZERO:
         kind = "with floats in which 0 is white"
@@ -121,11 +121,7 @@ def _check_kind(tags: TiffImagePlugin.ImageFileDirectory_v2) -> None:
         kind = "with YCbCr without compression"
     else:
         return
-    raise _unsupported(kind)
-
-
-def _unsupported(kind: str) -> SampleError:
-    return decode_error(FailureReason.UNSUPPORTED_MODE, f"TIFF {kind}")
+    raise unsupported(f"TIFF {kind}")
 
 
 def _correct_tile(tile: ImageFile._Tile, image: TiffImage) -> ImageFile._Tile:
@@ -160,17 +156,13 @@ def correct_tiff(image: TiffImage) -> None:
     """Corrects the pixels of a decoded TIFF file."""
     if image.mode != "I;16":
         return
-    if bits_of(image) == 12:
+    if bits_of(image.tag_v2) == 12:
         image.frombytes((np.asarray(image) << 4).tobytes())
     elif image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_ZERO:
         image.frombytes((~np.asarray(image)).tobytes())
 
 
-def bits_of(image: TiffImage) -> int:
-    """Returns the bits per channel of an opened file."""
-    return _bits_of(image.tag_v2)
-
-
-def _bits_of(tags: TiffImagePlugin.ImageFileDirectory_v2) -> int:
+def bits_of(tags: TiffImagePlugin.ImageFileDirectory_v2) -> int:
+    """Returns the bits per channel of a file."""
     bits = tags.get(_BITS, (1,))
     return max(bits if isinstance(bits, tuple) else (bits,))

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.images.masks import read_mask
+from beam_tfrecords.transforms.images.masks import invalid_mask, read_mask
 from beam_tfrecords.transforms.mapping.pixel_file import pixel_file
 from beam_tfrecords.transforms.refs.sample_refs import MASK, is_mask
 
@@ -37,20 +37,16 @@ def merge_masks(images: Mapping[str, bytes], spec: ImageSpec) -> bytes | None:
             raise error.about(name) from error
         merged = np.zeros(mask.shape, np.uint16) if merged is None else merged
         if mask.shape != merged.shape:
-            raise _invalid(f"the mask of {name} has another size than that of {next(iter(names.values()))}")
+            raise invalid_mask(f"the mask of {name} has another size than that of {next(iter(names.values()))}")
         inside = mask > 0
         if inside.any() and mask[inside].min() < mask.max():
-            raise _invalid(
+            raise invalid_mask(
                 f"the mask of {name} has several numbers besides 0, up to {mask.max()}; expected one, for the class"
             )
         overlap = merged[inside]
         if overlap.any():
             other = names[int(overlap[overlap > 0][0])]
-            raise _invalid(f"the masks of {other} and {name} overlap in {np.count_nonzero(overlap):,} pixels")
+            raise invalid_mask(f"the masks of {other} and {name} overlap in {np.count_nonzero(overlap):,} pixels")
         merged[inside] = number
     assert merged is not None
     return pixel_file(merged if merged.max() > 255 else merged.astype(np.uint8))
-
-
-def _invalid(detail: str) -> SampleError:
-    return SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail)

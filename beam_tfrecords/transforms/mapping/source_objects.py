@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.geometry.moving import map_boxes, map_points
 from beam_tfrecords.transforms.blocks.place_objects import find_drawn_on
 from beam_tfrecords.transforms.images.convert_pixels import Upright
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.images.masks import place_mask
+from beam_tfrecords.transforms.images.masks import invalid_mask, place_mask
 from beam_tfrecords.transforms.images.object_masks import find_outlines
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 from beam_tfrecords.transforms.objects.objects import Objects
@@ -78,8 +77,7 @@ def _open_polygons(
         if isinstance(polygons, RunLengths):
             return place_mask(polygons.mask(), image.geometry)
     except ValueError as error:
-        detail = f"the segmentation of an object cannot be read: {error}"
-        raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail) from error
+        raise invalid_mask(f"the segmentation of an object cannot be read: {error}") from error
     return [map_points(corners * scale, to_upright).astype(np.float32) for corners in polygons]
 
 
