@@ -11,7 +11,7 @@ from typing import Any
 
 from beam_tfrecords.transforms.objects.objects import BoxFormat, Objects
 from beam_tfrecords.transforms.sources.path_rule import shorten
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, name_class, read_label
 
 # Normalized coordinates above this are in pixels instead.
 MOST_SHARE = 1.5
@@ -67,11 +67,9 @@ class BoxColumns:
             raise invalid_row(f"columns {', '.join(self.sides)} have {found}; expected the four numbers of a box")
         if self.is_normalized and max(map(abs, values)) > MOST_SHARE:
             raise invalid_row(f"the box {list(values)} is not in shares of the image, as those of the first rows are")
-        label = self.only if self.label is None else read_label(row, self.label)
+        label = self.only if self.label is None else name_class(read_label(row, self.label), class_names)
         if isinstance(label, list | bytes | float):
             raise invalid_row(f"column {self.label!r} has {shorten(str(label))}; expected the class of a box")
-        if class_names and type(label) is int and 0 <= label < len(class_names):
-            label = class_names[label]
         attributes = {name: (int(read_number(row[column]) == 1),) for name, column in self.attributes.items()}
         return Objects(
             tuple(to_corners(values, self.format)), (label,), attributes, size=shown, is_normalized=self.is_normalized

@@ -12,6 +12,7 @@ from typing import Any
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.labels import plain_label
 from beam_tfrecords.transforms.refs.sample_refs import Scalar, Value
+from beam_tfrecords.transforms.sources.names import is_utf8
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
 
@@ -117,6 +118,11 @@ def decode_label(value: bytes, column: str) -> str:
     return text
 
 
+def name_class(label: Any, class_names: Sequence[str]) -> Any:
+    """Returns the class name of an index; other labels unchanged."""
+    return class_names[label] if type(label) is int and 0 <= label < len(class_names) else label
+
+
 def is_label(value: bytes) -> bool:
     """Whether bytes may be the text of a label: those of small numbers have control characters."""
     try:
@@ -179,6 +185,13 @@ def invalid_row(detail: str) -> SampleError:
     return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
 
 
+def check_columns(needed: Collection[str], columns: Collection[str]) -> None:
+    """Raises `SampleError` if a file lacks columns of the first file."""
+    missing = {*needed} - {*columns}
+    if missing:
+        raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
+
+
 def check_end(row: Row) -> None:
     """Raises `SampleError` if a row marks the point where the table becomes unreadable."""
     if isinstance(row, InvalidRow) and row.ends:
@@ -208,11 +221,8 @@ def _scalar(column: str, value: Any) -> Any:
         except RecursionError as error:
             raise invalid_row(f"column {column!r} is nested too deeply") from error
     if isinstance(value, str):
-        if not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError as error:
-                raise invalid_row(f"column {column!r} has a lone surrogate, which is not a character") from error
+        if not is_utf8(value):
+            raise invalid_row(f"column {column!r} has a lone surrogate, which is not a character")
     elif isinstance(value, int) and not -(2**63) <= value < 2**64:
         raise invalid_row(f"column {column!r} has an integer of more than 64 bits")
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow, Row
@@ -14,13 +14,6 @@ from beam_tfrecords.transforms.sources.tables.text_file import Line, Lines
 # Bounds memory: the reader keeps all lines of a row until the row ends.
 _MOST_LINES = 10_000
 _OPEN = "a quote is opened and not closed"
-
-
-class Cells(NamedTuple):
-    """A row, and the number of its first line."""
-
-    cells: list[str]
-    line: int
 
 
 class _RowEndsError(Exception):
@@ -54,13 +47,15 @@ class CsvParser:
         for row in self.read(lines):
             if isinstance(row, InvalidRow):
                 yield row
-            elif len(row.cells) != width:
-                yield InvalidRow(f"line {row.line}: {len(row.cells)} cells; expected {width}")
+                continue
+            line, cells = row
+            if len(cells) != width:
+                yield InvalidRow(f"line {line}: {len(cells)} cells; expected {width}")
             else:
-                yield {name: row.cells[index] for name, index in wanted}
+                yield {name: cells[index] for name, index in wanted}
 
-    def read(self, lines: Lines) -> Iterator[Cells | InvalidRow]:
-        """Yields the rows in file order; ignores empty lines.
+    def read(self, lines: Lines) -> Iterator[tuple[int, list[str]] | InvalidRow]:
+        """Yields the number of the first line and the cells of each row, in file order; ignores empty lines.
 
         A quoted cell may span lines, unless its quote is never closed, the closing quote is not followed by a
         delimiter, or most of its lines are rows themselves. In these cases only the first line is invalid, and reading
@@ -89,7 +84,7 @@ class CsvParser:
             if damage:
                 yield InvalidRow(f"line {read[0].number}: {damage}")
             elif cells:
-                yield Cells(cells, read[0].number)
+                yield read[0].number, cells
 
     def count(self, chunk: bytes, is_last: bool) -> tuple[int, int] | None:
         """See `RowParser.count`; returns None if quotes may be damaged, so that the lines of rows are uncertain."""

@@ -13,7 +13,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import find_other_labels, name_cells
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
-from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, CsvParser
+from beam_tfrecords.transforms.sources.tables.csv_rows import CsvParser
 from beam_tfrecords.transforms.sources.tables.list_file import open_list
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 from beam_tfrecords.transforms.sources.tables.table_settings import (
@@ -82,18 +82,19 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False
     parser = CsvParser((), delimiter)
     with open_lines(path, encoding) as lines:
         header = next(parser.read(lines), None)
-        is_data = isinstance(header, Cells) and _looks_like_data([name.strip() for name in header.cells])
+        if header is None:
+            raise RequestError(
+                f"`input={path}` is empty; the first row of a csv file must name its columns", code="empty_file"
+            )
+        if isinstance(header, InvalidRow):
+            raise RequestError(f"`input={path}`: the header cannot be read: {header.detail}", code="invalid_file")
+        _, cells = header
+        names, other_labels = tuple(cell.strip() for cell in cells), list[str]()
+        is_data = _looks_like_data(names)
         first = itertools.islice(parser.read(lines), _ROWS) if is_data else ()
-        rows = [row.cells for row in first if isinstance(row, Cells)]
-    if header is None:
-        raise RequestError(
-            f"`input={path}` is empty; the first row of a csv file must name its columns", code="empty_file"
-        )
-    if isinstance(header, InvalidRow):
-        raise RequestError(f"`input={path}`: the header cannot be read: {header.detail}", code="invalid_file")
-    names, other_labels = tuple(name.strip() for name in header.cells), list[str]()
+        rows = [row[1] for row in first if not isinstance(row, InvalidRow)]
     if is_data:
-        names, other_labels = _name_columns(path, rows or [header.cells])
+        names, other_labels = _name_columns(path, rows or [cells])
         notes.append(f"{printable(storage.basename(path))}: no header, read as the columns {', '.join(names)}")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
@@ -106,7 +107,7 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False
         path,
         names,
         encoding,
-        CsvParser(names, delimiter, skip_spaces=are_spaced or (not is_data and header.cells != [*names])),
+        CsvParser(names, delimiter, skip_spaces=are_spaced or (not is_data and cells != [*names])),
         skips=0 if is_data else 1,
         has_header=not is_data,
         notes=notes,

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.reading import is_damage
 from beam_tfrecords.storage.threads import map_in_threads
@@ -26,6 +27,7 @@ from beam_tfrecords.transforms.sources.detect.image_columns import (
     find_image_column,
     name_images,
 )
+from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files, find_files_below
@@ -42,7 +44,7 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import (
     open_parquet,
     opened,
 )
-from beam_tfrecords.transforms.sources.tables.row_source import RowSource, shard_or_path_splits, splits_of
+from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 # train-00000-of-00004.parquet, optionally with a hash after the numbers.
@@ -89,7 +91,8 @@ class HfParquetSource(RowSource):
         )
         of = cells.columns.objects
         column = of.classes if of else label or ""
-        class_names = _all_names(files, column) if column in declared.classes else ()
+        declaring = _names_by_file(files, column) if column in declared.classes else ()
+        class_names = tuple(dict.fromkeys(itertools.chain.from_iterable(declaring)))
         wanted = (name for name in declared.classes if name in (needs.columns or ()))
         several = {name: {*_names_by_file(files, name)} for name in wanted}
         self._describe(
@@ -98,7 +101,7 @@ class HfParquetSource(RowSource):
             labels_may_be_indices=not class_names,
         )
         by_name = needs.splits.are_auto and settings.split_column is None
-        splits = splits_of(files) or (shard_or_path_splits(files, _SPLIT) if by_name else {})
+        splits = splits_of(files) or (_shard_or_path_splits(files) if by_name else {})
         if cells.columns.split is None:
             self._note_splits(splits)
         paired = zip(files, pair_roots(files, paths.image_root), strict=True)
@@ -108,9 +111,20 @@ class HfParquetSource(RowSource):
         )
 
 
-def _all_names(files: Sequence[InputFile], column: str) -> Sequence[str]:
-    """Returns the class names of a column in all files, in file order."""
-    return tuple(dict.fromkeys(itertools.chain.from_iterable(_names_by_file(files, column))))
+def _shard_or_path_splits(files: Sequence[InputFile]) -> dict[str, str]:
+    """Returns file -> split by the shard names if these have a usual one, else by folders, as for shards named `data`.
+
+    All names, or else all paths such as train/0000.parquet, must have a split.
+    """
+    paths = [file.entry.path for file in files]
+    words = [match["split"].lower() for match in map(_SPLIT.fullmatch, map(storage.basename, paths)) if match]
+    # `name_train` is a dataset name and a split; `train_extra` is a split.
+    shards = [SPLIT_NAMES.get(word.rpartition("_")[2], word) for word in words] if len(words) == len(files) else []
+    if not {*SPLIT_NAMES.values()} & {*shards}:
+        parts = [file.key_prefix.strip("/").removesuffix(".parquet").split("/") for file in files]
+        folders = [split for of in parts if (split := next(filter(None, map(split_in_name, reversed(of))), None))]
+        shards = folders if len(folders) == len(files) else shards
+    return dict(zip(paths, shards, strict=False))
 
 
 def _names_by_file(files: Sequence[InputFile], column: str) -> list[tuple[str, ...]]:

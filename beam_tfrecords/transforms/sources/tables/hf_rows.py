@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, Range, SampleRef
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+from beam_tfrecords.transforms.sources.tables.cells import check_columns, invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import CLASS_FIELDS
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.parquet_table import fitting_rows, is_list, opened, read_rows
@@ -99,9 +99,10 @@ class ReadHfParquet:
         split, count = self.splits.get(partition.uri), 0
         metadata = file.metadata.row_group(group)
         try:
-            self._check_columns(file)
+            needed = [*self.cells.needed, *self.images.values()]
+            check_columns(needed, file.schema_arrow.names)
             with parsing():
-                check_pages(plain, file.metadata, group, [*self.cells.needed, *self.images.values()])
+                check_pages(plain, file.metadata, group, needed)
             finders = {of: _StoredImageFinder(partition, plain, metadata, of) for of in self.images.values()}
 
             unread = {next(iter(self.images)): ("", None, None)}
@@ -135,11 +136,6 @@ class ReadHfParquet:
         of_objects = of.objects.classes if of.objects else of.boxes.label if of.boxes else None
         class_names, object_classes = (names.get(column or "", ()) for column in (of.label, of_objects))
         return dataclasses.replace(self.cells, class_names=class_names, object_classes=object_classes)
-
-    def _check_columns(self, file: pq.ParquetFile) -> None:
-        missing = {*self.cells.needed, *self.images.values()} - set(file.schema_arrow.names)
-        if missing:
-            raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
 
     def _rows(self, file: pq.ParquetFile, group: int) -> Iterator[Row]:
         """Yields the rows of a row group; a cell of an image column has its bytes and its path, or a list of these.
@@ -274,18 +270,13 @@ def _image_cells(column: pa.Array) -> Iterator[_Image | list[_Image]]:
     """Yields (bytes, path) for each row, or a list of such pairs."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
-    if is_list(column.type):
-        lists = ((cell.as_py() or []) for cell in column)
-        return ([(one and one.get("bytes"), one and one.get("path")) for one in cell] for cell in lists)
-    if not pa.types.is_struct(column.type):
-        return ((cell.as_py(), None) for cell in column)
-    # Unlike `field`, `flatten` respects null structs.
-    fields = dict(zip((field.name for field in column.type), column.flatten(), strict=True))
-    paths = fields.get("path")
-    return (
-        (data.as_py(), path.as_py() if path is not None else None)
-        for data, path in zip(fields["bytes"], paths if paths is not None else [None] * len(column), strict=True)
-    )
+    for cell in column:
+        value = cell.as_py()
+        yield list(map(_image_cell, value or [])) if is_list(column.type) else _image_cell(value)
+
+
+def _image_cell(cell: Any) -> _Image:
+    return (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, None)
 
 
 class Declared(NamedTuple):

@@ -149,13 +149,10 @@ class JoinedSamples:
             split_column=found.split.name if found.split else seen.split_column,
         )
         if Content.LABEL in self.contents:
+            of_label = {name: value for name, value in cells.described.items() if name not in ("used", "split_column")}
             source.description = dataclasses.replace(
                 source.description,
-                label_column=found.label,
-                has_several_labels=cells.has_several_labels,
-                text_column=cells.text or "",
-                number_column=cells.number or "",
-                one_hot_length=cells.one_hot_length,
+                **{**of_label, "label_column": found.label},
                 labels_may_be_indices=True,
                 class_names=(),
             )

@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_pixels, p
 from beam_tfrecords.transforms.refs.sample_refs import object_mask
 from beam_tfrecords.transforms.sources.detect.roles import is_segmentation, parse_cell
 from beam_tfrecords.transforms.sources.path_rule import shorten
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label, read_text
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, name_class, read_label, read_text
 
 _NO_BOX = (math.nan,) * 4
 # The word for an image without a mask in SIIM-ACR's table.
@@ -68,9 +68,7 @@ class MaskColumns:
         labels = found if isinstance(found, list) else [found] * len(parts)
         if len(labels) != len(parts):
             raise invalid_row(f"column {self.label!r} has {len(labels)} classes for {len(parts)} masks")
-        named: tuple[Any, ...] = tuple(
-            class_names[label] if type(label) is int and 0 <= label < len(class_names) else label for label in labels
-        )
+        named = tuple(name_class(label, class_names) for label in labels)
         masks = [self._pack(part) for part in parts]
         return Objects(tuple(side for _, box in masks for side in box), named, polygons=[packed for packed, _ in masks])
 

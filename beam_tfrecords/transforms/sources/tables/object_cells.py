@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import ONLY_CLASS, Needs
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.box_cells import MOST_SHARE, read_number, to_corners
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label, read_text
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, name_class, read_label, read_text
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings, TableSettings
 
@@ -297,7 +297,7 @@ def read_objects(
     sides: list[float] = []
     for box in boxes:
         sides += to_corners(_numbers(box), form)
-    named = tuple(_name(read_label({column: label}, column), class_names) for label in labels)
+    named = tuple(name_class(read_label({column: label}, column), class_names) for label in labels)
     polygons: tuple[bytes, ...] = ()
     if found_polygons := _find(fields, _POLYGONS):
         # Imports NumPy, which a refused request does without.
@@ -338,7 +338,3 @@ def _numbers(box: Any) -> Sequence[float]:
     if isinstance(box, list | tuple) and len(box) == 4 and all(type(side) in (int, float) for side in box):
         return [float(side) for side in box]
     return [math.nan] * 4
-
-
-def _name(label: Any, class_names: Sequence[str]) -> Any:
-    return class_names[label] if type(label) is int and 0 <= label < len(class_names) else label

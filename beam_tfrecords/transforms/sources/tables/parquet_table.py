@@ -70,7 +70,8 @@ class ParquetTable(TableFile):
         Raises:
           OSError: a service fault.
         """
-        number, end = (part.row, part.stop) if part else (0, sum(self.group_rows))
+        part = part or RowRange(0, 0, sum(self.group_rows))
+        number, end = part.row, part.stop
         with opened(self.path) as file, storage.open_read(self.path) as plain:
             try:
                 for batch in self._batches(file, plain, columns, part):
@@ -103,17 +104,12 @@ class ParquetTable(TableFile):
         return [RowRange(start, start, stop) for start, stop in itertools.pairwise(ends) if start < stop], ""
 
     def _batches(
-        self, file: pq.ParquetFile, plain: IO[bytes], columns: Sequence[str], part: RowRange | None
+        self, file: pq.ParquetFile, plain: IO[bytes], columns: Sequence[str], part: RowRange
     ) -> Iterator[pa.RecordBatch]:
-        part = part or RowRange(0, 0, sum(self.group_rows))
-        ends = list(itertools.accumulate(self.group_rows))
-        groups = [
-            group
-            for group, (end, rows) in enumerate(zip(ends, self.group_rows, strict=True))
-            if end > part.start and end - rows < part.stop
-        ]
-        for group in groups:
-            at = ends[group] - self.group_rows[group]
+        for group, end_of_group in enumerate(itertools.accumulate(self.group_rows)):
+            at = end_of_group - self.group_rows[group]
+            if end_of_group <= part.start or at >= part.stop:
+                continue
             check_pages(plain, file.metadata, group, columns)
             rows = fitting_rows(file.metadata.row_group(group), columns, most=_BATCH_ROWS)
             for batch in file.iter_batches(rows, [group], columns=list(columns), use_threads=False):

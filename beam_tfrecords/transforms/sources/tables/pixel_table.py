@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+from beam_tfrecords.transforms.sources.tables.cells import check_columns, invalid_row
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
@@ -68,15 +68,14 @@ class ReadPixels:
             table = open_table(partition.uri, self.text)
         except RequestError as error:
             raise invalid_row(str(error)) from error
-        missing = {*self.cells.needed, *self.pixels} - set(table.columns)
-        if missing:
-            raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
+        needed = tuple(dict.fromkeys([*self.cells.needed, *self.pixels]))
+        check_columns(needed, table.columns)
 
         def locate(number: int, row: Row) -> Located:
             key = number_key(number)
             return _RowPixels(key, row=row, number=number, partition=partition, reader=self, staging=staging)
 
-        rows = table.rows(tuple(dict.fromkeys([*self.cells.needed, *self.pixels])))
+        rows = table.rows(needed)
         split = self.splits.get(partition.uri)
         yield from list_rows(self.cells, rows, locate, prefix=partition.key_prefix, split=split)
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 
-from beam_tfrecords import storage
-from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.features.contents import Content, contents_in
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
-from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import Source, partitions_of
@@ -105,29 +101,3 @@ class RowSource(Source):
 def splits_of(files: Sequence[InputFile]) -> dict[str, str]:
     """Returns file -> split, for the files whose split is known."""
     return {file.entry.path: file.split for file in files if file.split}
-
-
-def shard_splits(files: Sequence[InputFile], name: re.Pattern[str]) -> dict[str, str]:
-    """Returns file -> split from shard names, by the group `split` of a pattern that must match all names."""
-    found = {file.entry.path: name.fullmatch(storage.basename(file.entry.path)) for file in files}
-    if not all(found.values()):
-        return {}
-    words = {path: match["split"].lower() for path, match in found.items() if match}
-    # `name_train` is a dataset name and a split; `train_extra` is a split.
-    return {path: SPLIT_NAMES.get(word.rpartition("_")[2], word) for path, word in words.items()}
-
-
-def shard_or_path_splits(files: Sequence[InputFile], name: re.Pattern[str]) -> dict[str, str]:
-    """Returns `shard_splits` if these have usual names, else the splits of the folders, as for shards named `data`."""
-    shards = shard_splits(files, name)
-    are_usual = not set(SPLIT_NAMES.values()).isdisjoint(shards.values())
-    return (are_usual and shards) or _path_splits(files) or shards
-
-
-def _path_splits(files: Sequence[InputFile]) -> dict[str, str]:
-    """Returns file -> split from paths such as train/0000.parquet; {} unless every path contains a split."""
-    words = {file.entry.path: file.key_prefix.strip("/").removesuffix(".parquet").split("/") for file in files}
-    found = {path: next(filter(None, map(split_in_name, reversed(parts))), None) for path, parts in words.items()}
-    if None in found.values():
-        return {}
-    return {path: split for path, split in found.items() if split}

@@ -141,11 +141,6 @@ class RowReader:
         return contents_in(found)
 
     @property
-    def one_hot_length(self) -> int:
-        """Number of zeros and ones in a label that is a list of them; 0 for other labels."""
-        return self.flags.count if self.flags else 0
-
-    @property
     def described(self) -> dict[str, Any]:
         """Fields of a source's description that the columns decide."""
         of = self.columns
@@ -154,7 +149,7 @@ class RowReader:
             "split_column": of.split.name if of.split else None,
             "label_column": of.boxes.label if of.boxes else of.label,
             "has_several_labels": self.has_several_labels,
-            "one_hot_length": self.one_hot_length,
+            "one_hot_length": self.flags.count if self.flags else 0,
             "text_column": self.text or "",
             "number_column": self.number or "",
         }

@@ -16,7 +16,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow, Row, RowRange
 from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported, refuse_unsupported
 
@@ -175,7 +175,7 @@ class Lines:
         if "\0" in text:
             damage = "a NUL byte"
             text = text.replace("\0", "")  # The csv module of Python 3.10 raises on NUL.
-        if not text.isascii() and ("\ufffd" in text if self._is_wide else _is_damaged(text)):
+        if "\ufffd" in text if self._is_wide else not is_utf8(text):
             damage = f"bytes that are not valid {self._encoding}; `encoding` names another encoding"
         return Line(self._number, text, damage)
 
@@ -208,11 +208,3 @@ def _open_bytes(path: str, part: RowRange | None = None) -> Iterator[IO[bytes]]:
 def is_gzip(path: str) -> bool:
     """Whether the name of a file says that it is compressed."""
     return path.lower().endswith(".gz")
-
-
-def _is_damaged(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
