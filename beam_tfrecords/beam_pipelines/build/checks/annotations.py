@@ -12,8 +12,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.sources.detect.interpretation import Request
-from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -47,7 +45,7 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: 
         return
     where = f"`input={', '.join(spec.source.input)}`"
     suggestions = [Suggestion("the annotations as they are", {"trust_annotations": True})]
-    if source.name != "tfrecord" and is_usable(Request(spec.source, spec.needs), {"layout": "image"}):
+    if source.name != "tfrecord":
         suggestions.append(Suggestion("the images without annotations", {"layout": "image"}))
     raise RequestError(f"{where}: {fault.found}", suggestions, code=fault.code)
 

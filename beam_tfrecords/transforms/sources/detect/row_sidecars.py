@@ -13,14 +13,13 @@ from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
-from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request
+from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of
 from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.detect.label_columns import find_one_hot, find_only_label
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import (
     FIRST_ROWS,
-    is_usable,
     read_first_rows,
     spread,
     suppress_refusals,
@@ -36,9 +35,8 @@ from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 from beam_tfrecords.transforms.sources.tables.text_table import TextTable, name_alike
 from beam_tfrecords.transforms.splits import split_of_folder
 
-# Numbers of tables to suggest, and of their folders of images.
+# Number of tables to look at.
 _MOST_TABLES = 8
-_MOST_FOLDERS = 8
 # Numbers of lists, of tables in which the labels of a folder are looked for, and of folders of the images of a list.
 _MOST_FILES = 24
 _MOST_PLACES = 12
@@ -90,39 +88,21 @@ def find_rows(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
       request: the request, which names their root folder.
     """
     if request.root is not None and not request.names_paths:
-        yield from _find_tables(tree, request, request.root)
+        yield from _find_tables(tree, request.root)
         yield from find_lists(tree, request)
 
 
-def _find_tables(tree: FolderTree, request: Request, root: str) -> Iterator[Suggestion]:
+def _find_tables(tree: FolderTree, root: str) -> Iterator[Suggestion]:
     metadata = _find_metadata(tree, root)
     if metadata is not None:
         yield metadata[1]
-    several = list(_find_tables_of_splits(tree, request, root))
-    yield from several
-    for path in list_tables(tree)[:_MOST_TABLES]:
-        if any(word.endswith(f"={storage.join(root, path)}") for one in several for word in one.settings["input"]):
-            continue
-        if metadata is not None and posixpath.basename(path) == metadata[0]:
-            continue
-        found = None if _TEMPLATE.search(path) else _read_table(path, tree, root)
-        if found is None:
-            continue
-        folder, settings = found
-        suggestion = Suggestion(f"the rows of {path}", {"input": storage.join(root, path), **settings})
-        if is_usable(request, suggestion.settings, images=tree.images(folder)):
-            yield suggestion
-
-
-def _find_tables_of_splits(tree: FolderTree, request: Request, root: str) -> Iterator[Suggestion]:
-    """Yields suggestions that read a table for each split, such as train.csv and test.csv, with the same settings."""
-    for paths in group_by_split(list_tables(tree)[:_MOST_TABLES]):
-        if len({*map(split_of_list, paths)} - {None}) == len(paths) > 1:
-            found = [_read_table(path, tree, root) for path in paths]
-            first, *others = [one and one[1] for one in found]
-            inputs = [f"{split_of_list(path)}={storage.join(root, path)}" for path in paths]
-            if first and all(one == first for one in others) and is_usable(request, {**first, "input": inputs}):
-                yield Suggestion(f"the rows of {', '.join(paths)}", {"input": inputs, **first})
+    paths = [
+        one for one in list_tables(tree)[:_MOST_TABLES] if not (metadata and posixpath.basename(one) == metadata[0])
+    ]
+    for group in group_by_split([path for path in paths if not _TEMPLATE.search(path)]):
+        found = {path: one for path in group if (one := _read_table(path, tree, root))}
+        joined = _suggest(found, root)
+        yield from [joined] if joined else filter(None, (_suggest({path: one}, root) for path, one in found.items()))
 
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:
@@ -152,54 +132,22 @@ def _read_cells(path: str) -> dict[str, list[Any]] | None:
 
 def _read_table(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
     """Returns the folder of a table's images, and the settings that read it; None without images and certain labels."""
-    cells = _read_cells(storage.join(root, path))
-    if cells is None:
-        return None
-    images = _find_images(path, cells, tree, root)
-    if images is None:
-        return None
-    column, folder, settings = images
-    others = {name: values for name, values in cells.items() if name != column}
-    if label := find_only_label(others):
-        return folder, {**settings, "label_column": label}
-    columns = find_one_hot(others, len(cells[column]))
-    are_classes = 1 < len(columns) == len(others)
-    return (folder, {**settings, "label_columns": ",".join(columns)}) if are_classes else None
-
-
-def _find_images(
-    path: str, cells: Mapping[str, Sequence[Any]], tree: FolderTree, root: str
-) -> tuple[str, str, dict[str, Any]] | None:
-    """Returns the column that names images, their folder, and the settings that find them; None if there is none."""
-    beside = posixpath.dirname(path)
-    folders = ["", *(one for one, folder in tree.walk() if folder.images and one)][: _MOST_FOLDERS + 1]
-    split = split_in_name(posixpath.basename(path).rpartition(".")[0])
+    cells = _read_cells(storage.join(root, path)) or {}
     # Tries columns of file names before columns of numbers.
     for column, values in sorted(cells.items(), key=lambda item: not _has_extension(map(str, item[1]))):
         some = spread(values)
         words = [str(value) for value in some if isinstance(value, (str, int)) and str(value)]
-        if len(words) < len(some):
+        found = _find_folder(words, path, tree, root) if len(words) == len(some) else None
+        if found is None:
             continue
-        found = [(folder, ending) for folder in folders if (ending := _ending(words, folder, tree, root)) is not None]
-        if len(found) > 1:
-            # Other splits may have images with the same numbers.
-            found = [one for one in found if split_in_name(one[0].partition("/")[0]) == (split or "train")]
-        if len(found) != 1:
-            continue
-        folder, ending = found[0]
-        where = {"image_root": storage.join(root, folder).rstrip("/")} if folder != beside else {}
+        folder, ending = found
         image = {"image_path": f"{{{column}}}{ending}"} if ending else {"image_column": column}
-        return column, folder, {**image, **where}
-    return None
-
-
-def _ending(words: Sequence[str], folder: str, tree: FolderTree, root: str) -> str | None:
-    """Returns the extension, possibly "", that turns cells into names of images in a folder; None if there is none."""
-    endings = [""] if _has_extension(words) else sorted({posixpath.splitext(name)[1] for name in tree.names([folder])})
-    for ending in endings:
-        paths = [posixpath.join(folder, word + ending) for word in words]
-        if all(not one.startswith("/") and storage.is_file(storage.join(root, one)) for one in paths):
-            return ending
+        others = {name: values for name, values in cells.items() if name != column}
+        if label := find_only_label(others):
+            return folder, {**image, "label_column": label}
+        columns = find_one_hot(others, len(values))
+        are_classes = 1 < len(columns) == len(others)
+        return (folder, {**image, "label_columns": ",".join(columns)}) if are_classes else None
     return None
 
 
@@ -213,14 +161,14 @@ def find_lists(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     if root is None or request.names_paths:
         return
     groups = group_by_split(list_lists(tree)[:_MOST_FILES])
-    suggestions = [found for paths in groups if (found := _suggest(paths, tree, root))]
+    suggestions = [found for paths in groups if (found := _suggest(_read_lists(paths, tree, root), root, source="csv"))]
     most = max(
         (len(one.settings["input"]) for one in suggestions if isinstance(one.settings["input"], list)), default=1
     )
     # Prefers several attributes per image over a single number.
     for one in sorted(suggestions, key=lambda one: "label_columns" not in one.settings):
         inputs = one.settings["input"]
-        if (len(inputs) if isinstance(inputs, list) else 1) == most and is_usable(request, one.settings):
+        if (len(inputs) if isinstance(inputs, list) else 1) == most:
             yield one
 
 
@@ -240,10 +188,10 @@ def _words(path: str) -> list[str]:
     return re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", stem)
 
 
-def _is_of_another_split(path: str, split: str | None) -> bool:
+def _is_of_another_split(path: str, split: str) -> bool:
     """Whether the path of a folder contains a split other than the split of a list."""
     found = set(map(split_in_name, path.split("/"))) - {None}
-    return split is not None and bool(found) and split not in found
+    return bool(found) and split not in found
 
 
 def group_by_split(paths: Sequence[str]) -> list[list[str]]:
@@ -263,12 +211,22 @@ def group_by_split(paths: Sequence[str]) -> list[list[str]]:
     return [*found.values()]
 
 
-def _suggest(paths: Sequence[str], tree: FolderTree, root: str) -> Suggestion | None:
-    """Suggests reading the lists of a group; None if they do not contain images with labels."""
+def _read_lists(paths: Sequence[str], tree: FolderTree, root: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Returns path -> folder and settings of the lists of a group that contain images with labels."""
     if NOT_LABEL_NAMES.search(_plain(paths[0])) or _POSITIONS.search(_plain(paths[0])):
-        return None
+        return {}
     tables = _open_lists(paths, root)
-    found = {path: one for path in tables if (one := _read_list(path, tables, tree, root))}
+    return {path: one for path in tables if (one := _read_list(path, tables, tree, root))}
+
+
+def _suggest(found: Mapping[str, tuple[str, dict[str, Any]]], root: str, **source: str) -> Suggestion | None:
+    """Suggests reading tables or lists with the same settings; None if there are none, or if these differ.
+
+    Args:
+      found: path -> folder of its images, and settings.
+      root: path of the root folder.
+      source: setting of the source, if its name does not tell.
+    """
     settings = [one for _, one in found.values()]
     if not found or any(one != settings[0] for one in settings):
         return None
@@ -276,9 +234,9 @@ def _suggest(paths: Sequence[str], tree: FolderTree, root: str) -> Suggestion | 
     roots = [storage.join(root, folder) if folder else root for folder, _ in found.values()]
     where = roots if len({*roots}) > 1 else roots[0]
     beside = [storage.dirname(storage.join(root, path)) for path in found]
-    image_root = {} if {*beside} == {*roots} and len({*roots}) == 1 else {"image_root": where}
+    image_root = {} if beside == roots else {"image_root": where}
     shown = inputs if len(inputs) > 1 else inputs[0]
-    return Suggestion(f"the rows of {', '.join(found)}", {"source": "csv", "input": shown, **settings[0], **image_root})
+    return Suggestion(f"the rows of {', '.join(found)}", {**source, "input": shown, **settings[0], **image_root})
 
 
 def _open_lists(paths: Sequence[str], root: str) -> dict[str, tuple[Table, Sequence[Mapping[str, Any]]]]:
@@ -315,15 +273,15 @@ def _read_list(
 
 
 def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
-    """Returns the folder that paths in a list are relative to, and the extension that they lack; None if not found.
+    """Returns the folder that paths are relative to, and the extension that they lack; None if it is unclear.
 
     Args:
       words: some of the paths.
-      of: path of the list.
+      of: path of the list or table that has them.
       tree: the folders.
       root: path of their root folder.
     """
-    beside, split = posixpath.dirname(of), split_of_list(of)
+    beside, split = posixpath.dirname(of), split_of_list(of) or "train"
     folders = {""}
     endings = {""}
     for path, held in tree.walk():
@@ -332,21 +290,24 @@ def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> 
             endings |= {posixpath.splitext(name)[1] for _, name in held.names}
     # Prefers folders of the list's split, because other splits may contain images with the same numbers. Tries mask
     # folders last, because masks have the names of their images.
-    near = sorted(
-        folders,
-        key=lambda one: (
+    ranks = {
+        one: (
             any(map(is_annotation, one.split("/"))),
             _is_of_another_split(one, split),
             not beside or not f"{one}/".startswith(f"{beside}/"),
-            one.count("/"),
-            one,
-        ),
-    )
-    for folder in near[:_MOST_PLACES]:
-        for ending in sorted(endings):
-            if all(storage.is_file(storage.join(root, posixpath.join(folder, word + ending))) for word in words):
-                return folder, ending
-    return None
+            depth_of(one),
+        )
+        for one in folders
+    }
+    found = [
+        (folder, ending)
+        for folder in sorted(folders, key=lambda one: (ranks[one], one))[:_MOST_PLACES]
+        for ending in sorted(endings)
+        if all(storage.is_file(storage.join(root, posixpath.join(folder, word + ending))) for word in words)
+    ]
+    # Of several equally near folders, either may be meant.
+    best = [one for one in found if ranks[one[0]] == ranks[found[0][0]]]
+    return best[0] if len({folder for folder, _ in best}) == 1 else None
 
 
 def find_labels(

@@ -33,20 +33,18 @@ _MOST_SUGGESTIONS = 3
 _MOST_ANSWERS = 4
 _MOST_TABLES = 2
 _MOST_PATHS = 3
-# Required share of images with a mask; images without a mask fail one by one.
-_MOST_MASKS = 0.9
 _MOST_LISTS = 24
 _START_BYTES = 64 << 10
-_UNLABELLED = {"layout": "image"}
 _MASKS = ("segmentation", "detection_masks")
+_UNLABELLED = {"layout": "image"}
 
 
 def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestError:
     """Returns the error for an input with ambiguous folders, with suggested requests."""
     suggestions: list[Suggestion] = []
     for one in _suggestions(error, tree, request):
-        has_masks = one.settings.get("layout") in _MASKS
-        if has_masks and request.root and not is_usable(request, one.settings, share=_MOST_MASKS):
+        # Only so many are tried; masks of a few images would take the place of others.
+        if one.settings.get("layout") in _MASKS and request.root and not is_usable(request, one.settings):
             continue
         one = _drop_globs(one, tree, request)
         if one.settings not in [other.settings for other in suggestions]:

@@ -40,14 +40,12 @@ def suppress_refusals() -> Iterator[None]:
             raise
 
 
-def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0, share: float = 0.5) -> bool:
-    """Whether a suggested request lists enough valid samples.
+def is_usable(request: Request, settings: Mapping[str, Any]) -> bool:
+    """Whether a suggested request lists samples, at least half of them valid.
 
     Args:
       request: the ambiguous request.
       settings: settings that the suggestion changes.
-      images: number of images that the suggestion covers.
-      share: required fraction of valid samples.
     """
     read = {one.name: one.read for one in settings_of(SourceSpec)}
     said = {name: read[name](value) for name, value in settings.items() if name in read}
@@ -67,7 +65,7 @@ def is_usable(request: Request, settings: Mapping[str, Any], *, images: int = 0,
     # Folders give labels when all of them are known.
     wants_label = Content.LABEL in needs.contents and not source.description.is_inferred_later
     good = [ref for ref in refs if ref.failure is None and not (wants_label and ref.label is None)]
-    return bool(good) and len(good) >= share * min(max(images, len(refs)), _MOST)
+    return bool(good) and 2 * len(good) >= len(refs)
 
 
 def read_first_rows(path: str) -> tuple[TableFile, list[Mapping[str, Any]]] | None:
