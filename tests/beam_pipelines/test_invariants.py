@@ -12,8 +12,7 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms.publishing.decide import check_counts
-from beam_tfrecords.transforms.publishing.publish import check_shards
+from beam_tfrecords.transforms.publishing.publish import check_counts, check_shards
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.counts import BlockCounts
 

@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.duplicates.search import DuplicateSearch
 from beam_tfrecords.transforms.duplicates.stage import DropDuplicates, FindDuplicates, FindNearDuplicates
 from beam_tfrecords.transforms.listing.stage import AssignOrder, ListSource
 from beam_tfrecords.transforms.parts import Part, count_bytes, without_hashes
-from beam_tfrecords.transforms.publishing.decide import Decision
+from beam_tfrecords.transforms.publishing.publish import Decision
 from beam_tfrecords.transforms.publishing.stage import FailUnpublished, OpenOutput, PublishDataset
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.shards.plan import ShardPolicy

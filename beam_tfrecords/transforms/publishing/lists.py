@@ -149,9 +149,7 @@ def write_outcome(
 
 def read_outcome(folder: str) -> dict[str, Any] | None:
     """Reads the file of `write_outcome` in a build's folder; returns None if it is missing or damaged."""
-    path = BuildFolder(folder).outcome
+    content = read_if_there(BuildFolder(folder).outcome)
     with contextlib.suppress(ValueError):
-        content = read_if_there(path)
-        found: dict[str, Any] | None = None if content is None else read_json(content, _OUTCOME)
-        return found
+        return None if content is None else read_json(content, _OUTCOME)
     return None

@@ -1,25 +1,115 @@
-"""Publishes a dataset: writes its files from counts and shards, `_SUCCESS` last."""
+"""Decides whether a dataset is published, and writes its files from counts and shards, `_SUCCESS` last."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import glob
+import itertools
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.files import CHANGES, INDEX_FOLDER, MANIFEST, SHARDS, SUCCESS
+from beam_tfrecords.dataset.files import CHANGES, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SHARDS, SUCCESS
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.pointers import point_to
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.transforms.publishing.changes import describe_version, repeats_newest
-from beam_tfrecords.transforms.publishing.decide import Decision, keeps_dataset
-from beam_tfrecords.transforms.publishing.lists import write_lists, write_outcome
+from beam_tfrecords.transforms.publishing.changes import describe_version, evaluate_version, repeats_newest
+from beam_tfrecords.transforms.publishing.guards import GuardResult, find_violated
+from beam_tfrecords.transforms.publishing.lists import find_examples, read_outcome, write_lists, write_outcome
 from beam_tfrecords.transforms.publishing.metadata import write_files
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
+from beam_tfrecords.transforms.request.schedule_spec import GuardMode
 from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.counts import PAUSE_SECONDS, add_step
+from beam_tfrecords.transforms.workspace.output_folder import remove_replaced_files
+
+# Maximum number of failures in a message.
+_MOST_SHOWN = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """The decision whether a dataset is published.
+
+    Attributes:
+      publishes: whether the dataset is published.
+      causes: exceeded limits that prevent publishing, in words.
+      guard_results: results of all guards.
+      violated: results of guards that prevent publishing.
+      reasons: reason -> number of rejected samples, if something prevents publishing.
+    """
+
+    publishes: bool
+    causes: tuple[str, ...]
+    guard_results: tuple[GuardResult, ...]
+    violated: tuple[GuardResult, ...]
+    reasons: Mapping[str, int]
+
+
+def open_output(stats: Stats, *, publication: Publication) -> Decision:
+    """Checks that no sample is lost, evaluates limits and guards, and removes the dataset that the new one replaces.
+
+    Raises:
+      BuildError: samples are lost, see `check_counts`; or another build has taken over.
+    """
+    add_step(publication.folder, evaluated=1, pause=PAUSE_SECONDS if storage.has_scheme(publication.folder) else 0)
+    check_counts(stats, listed=publication.listed)
+    causes = tuple(publication.find_causes(stats))
+    history = None if causes else publication.history
+    guard_results = evaluate_version(history, publication.describe(stats), stats) if history else []
+    is_strict = history is not None and history.schedule.guard is GuardMode.STRICT
+    violated = tuple(find_violated(guard_results)) if is_strict else ()
+    reasons = stats.failure_reasons() if causes else {}
+    decision = Decision(not (causes or violated), causes, tuple(guard_results), violated, reasons)
+    publication.fence.check()
+    names = [*publication.name_shards(stats), *publication.name_metadata()] if decision.publishes else []
+    if not keeps_dataset(publication, decision):
+        publication.add_to_journal([*names, FAILURES, DUPLICATES])
+        if publication.journal.replaces:
+            remove_replaced_files(publication.output, delete=publication.delete)
+    return decision
+
+
+def keeps_dataset(publication: Publication, decision: Decision) -> bool:
+    """Whether an existing dataset stays, so that the lists of an unpublished build go to the build's folder."""
+    if decision.publishes:
+        return False
+    return publication.history is not None or storage.exists(storage.join(publication.output, SUCCESS))
+
+
+def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
+    """Checks that no sample is lost: listed = written + failed + filtered + dropped + merged + replaced, per split.
+
+    Raises:
+      BuildError: samples are lost.
+    """
+    for split, own in stats.by_split(listed).items():
+        expected = listed[split]
+        counts = {what: own.total(what, split) for what in ("written", "failed", "dropped", "merged")}
+        # The message names these counts only if they are not 0.
+        rare = {what: own.total(what, split) for what in ("filtered", "replaced")}
+        counts |= {what: count for what, count in rare.items() if count}
+        if lost := expected - sum(counts.values()):
+            found = ", ".join(f"{count} {what}" for what, count in counts.items())
+            raise BuildError(f"split {split or '(none)'}: {expected} samples were listed, and {found}; {lost} are lost")
+
+
+def explain_decision(decision: Decision, *, publication: Publication) -> str:
+    """Returns the message of a job that published nothing, with a few of the rejected samples."""
+    rejected = ", ".join(f"{reason} {count:,}" for reason, count in decision.reasons.items())
+    why = [*decision.causes, *([f"rejected: {rejected}"] if rejected else [])]
+    outcome = read_outcome(publication.folder)
+    failures = "" if outcome is None else storage.join(outcome["folder"], FAILURES)
+    if failures and storage.exists(failures):
+        examples = find_examples(failures, decision.reasons)
+        why += [f"for example {key}: {detail}" for key, detail in itertools.islice(examples.values(), _MOST_SHOWN)]
+    why += [f"guard {result}" for result in decision.violated]
+    command = f"beam-tfrecords status --output={shlex.quote(publication.root)}"
+    return f"nothing was published: {'; '.join(why)}; `{command}` says more"
 
 
 def check_shards(shards: Iterable[Shard], stats: Stats, *, splits: Iterable[str]) -> None:
@@ -39,14 +129,14 @@ def check_shards(shards: Iterable[Shard], stats: Stats, *, splits: Iterable[str]
 
 
 def publish_dataset(
-    publication: Publication,
+    _: bytes,
     *,
+    publication: Publication,
     shards: Iterable[Shard],
     stats: Stats,
     decision: Decision,
-    failures: Iterable[str],
+    lists: Iterable[tuple[str, str]],
     duplicates: Iterable[str],
-    changes: Iterable[str],
 ) -> None:
     """Writes failures and duplicates and, if the decision allows, metadata, manifest and `_SUCCESS`.
 
@@ -61,17 +151,20 @@ def publish_dataset(
     folder = publication.folder if keeps_dataset(publication, decision) else publication.output
     check = storage.SharedCall(publication.fence.check)
     # Reads the iterables in this thread, because a runner may only read side inputs here.
-    lists = functools.partial(
-        write_lists, publication, stats, folder, failures=sorted(failures), duplicates=sorted(duplicates), check=check
+    of_blocks = list(lists)
+    failures = sorted(file for kind, file in of_blocks if kind == "failures")
+    write = functools.partial(
+        write_lists, publication, stats, folder, failures=failures, duplicates=sorted(duplicates), check=check
     )
     changed: dict[str, bytes] = {}
     if history and (decision.publishes or decision.violated):
         splits = [split for split in publication.listed if split]
+        changes = [file for kind, file in of_blocks if kind == "changes"]
         changed[CHANGES] = json_file(
             describe_version(history, decision.guard_results, stats, splits=splits, files=changes)
         )
     if not decision.publishes:
-        lists()
+        write()
         for name, content in changed.items():
             storage.write_bytes(storage.join(folder, name), content)
         write_outcome(publication, stats, folder=folder, causes=decision.causes, violated=decision.violated)
@@ -80,7 +173,7 @@ def publish_dataset(
     described = publication.describe(stats, shards)
     written = storage.run_concurrently(
         folder,
-        lists,
+        write,
         lambda: {name: publication.write(name, content, check=check) for name, content in changed.items()},
         functools.partial(write_files, publication, described, shards, check=check),
         functools.partial(_write_shards, publication, described, shards, check=check),

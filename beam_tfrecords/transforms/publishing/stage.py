@@ -5,8 +5,6 @@ FailUnpublished fails a job that nobody waits for, if the job has published noth
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
@@ -15,9 +13,8 @@ from apache_beam.pvalue import AsSingleton
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms.publishing.decide import Decision, explain_decision, open_output
 from beam_tfrecords.transforms.publishing.publication import Publication
-from beam_tfrecords.transforms.publishing.publish import publish_dataset
+from beam_tfrecords.transforms.publishing.publish import Decision, explain_decision, open_output, publish_dataset
 from beam_tfrecords.transforms.stats import Stats
 
 
@@ -71,7 +68,7 @@ class PublishDataset(beam.PTransform):
             | "Once" >> beam.Impulse()
             | "WriteMetadata"
             >> beam.Map(
-                storage.with_storage_options(_publish),
+                storage.with_storage_options(publish_dataset),
                 publication=self._publication,
                 shards=beam.pvalue.AsIter(shards),
                 **self._inputs,
@@ -98,13 +95,6 @@ class FailUnpublished(beam.PTransform):
             | "AfterPublishing" >> beam.Reshuffle()
             | "Fail" >> beam.Map(storage.with_storage_options(_fail), **self._inputs)
         )
-
-
-def _publish(_: bytes, *, publication: Publication, lists: Iterable[tuple[str, str]], **found: Any) -> None:
-    files = defaultdict[str, list[str]](list)
-    for kind, file in lists:
-        files[kind].append(file)
-    publish_dataset(publication, failures=files["failures"], changes=files["changes"], **found)
 
 
 def _fail(_: Any, *, decision: Decision, publication: Publication) -> None:
