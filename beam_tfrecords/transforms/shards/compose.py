@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -75,10 +76,9 @@ def compose_shards(
     for start, part in placed:
         for number, piece in cut_part(part, start=start, group=group):
             pieces[number].append(piece)
-    rows = _PieceRows([piece.part for found in pieces.values() for piece in found])
+    rows = _read_rows(list(itertools.chain.from_iterable(pieces.values()))) if with_index else None
     shards = [
-        _compose_shard((split, number, of), found, rows if with_index else None, names=names, fence=fence)
-        for number, found in pieces.items()
+        _compose_shard((split, number, of), found, rows, names=names, fence=fence) for number, found in pieces.items()
     ]
     # If the group has all shards, publishing follows at once, so a store need not get the counts.
     if fence and not (storage.has_scheme(names.staging) and len(shards) == of):
@@ -88,31 +88,20 @@ def compose_shards(
     return shards
 
 
-class _PieceRows:
-    """Reads the index rows of pieces in order, each index once.
-
-    Args:
-      parts: the part of each piece, in order.
-    """
-
-    def __init__(self, parts: Sequence[Part]) -> None:
-        used = list({part.uri: part for part in parts}.values())
-        # Reads from a store in parallel, because each part costs the latency of a request.
-        remote = bool(used) and storage.has_scheme(used[0].uri)
-        read = map_in_threads(read_index, used, threads=_READERS) if remote else map(read_index, used)
-        self._tables = zip(used, read, strict=True)
-        self._part: Part | None = None
-
-    def of(self, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
-        """Yields the rows of each piece."""
-        for piece in pieces:
-            while self._part != piece.part:
-                self._part, self._table = next(self._tables)
-            yield self._table.slice(piece.row, piece.records)
+def _read_rows(pieces: Sequence[Piece]) -> Iterator[pa.Table]:
+    """Yields the index rows of each piece; reads each index once, because the pieces of a part follow each other."""
+    used = list({piece.part.uri: piece.part for piece in pieces}.values())
+    # Reads from a store in parallel, because each part costs the latency of a request.
+    remote = bool(used) and storage.has_scheme(used[0].uri)
+    tables = map_in_threads(read_index, used, threads=_READERS) if remote else map(read_index, used)
+    of_parts = itertools.groupby(pieces, key=lambda piece: piece.part.uri)
+    for table, (_, found) in zip(tables, of_parts, strict=True):
+        for piece in found:
+            yield table.slice(piece.row, piece.records)
 
 
 def _compose_shard(
-    key: ShardKey, pieces: Sequence[Piece], rows: _PieceRows | None, *, names: ShardNames, fence: Fence | None
+    key: ShardKey, pieces: Sequence[Piece], rows: Iterator[pa.Table] | None, *, names: ShardNames, fence: Fence | None
 ) -> Shard:
     check = storage.SharedCall(fence.check) if fence else None
     if check:
@@ -174,7 +163,7 @@ def _compose_records(pieces: Sequence[Piece], path: str, *, staging: str, check:
 
 def _compose_index(
     pieces: Sequence[Piece],
-    rows: _PieceRows | None,
+    rows: Iterator[pa.Table] | None,
     index: str | None,
     *,
     names: ShardNames,
@@ -191,7 +180,7 @@ def _compose_index(
     first_key = None
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, INDEX_SCHEMA) as writer:
-        for table in rows.of(pieces):
+        for table in itertools.islice(rows, len(pieces)):
             first_key = first_key or table["key"][0].as_py()
             column = table.schema.get_field_index("offset")
             # Avoids pa.array and Arrow's compute functions, whose imports take longer than this code.

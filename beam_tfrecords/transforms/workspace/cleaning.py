@@ -46,13 +46,11 @@ def list_batches(_: Any, *, fence: Fence) -> Iterator[Sequence[str]]:
         return
     output = storage.dirname(storage.dirname(fence.path))
     workspace = Workspace(output)
-    folders = workspace.list_folders()
+    # The fence comes last, because it belongs to the deleting job.
     if not storage.has_scheme(output):
-        # The fence comes last, because it belongs to the deleting job.
-        yield [*folders, *_list_files(output), workspace.fence]
+        yield [*workspace.list_folders(), *_list_files(output), workspace.fence]
         return
-    listed = (entry.path for one in folders for entry in storage.list_files(one, literal=True))
-    paths = itertools.chain(listed, _list_files(output), [workspace.fence])
+    paths = itertools.chain(_list_temporary(output), [workspace.fence])
     while batch := list(itertools.islice(paths, _BATCH)):
         yield batch
 
@@ -70,7 +68,7 @@ def delete_batch(paths: Sequence[str]) -> None:
         storage.delete_if_empty(storage.dirname(path))
 
 
-def _list_temporary(output: str, keeps: Collection[str]) -> Iterator[str]:
+def _list_temporary(output: str, keeps: Collection[str] = ()) -> Iterator[str]:
     """Yields the temporary files of all builds in a store, from a single listing, so that few requests delete them."""
     workspace, kept = Workspace(output), tuple(f"{one}/" for one in keeps)
     own: list[str] = []
