@@ -13,7 +13,7 @@ from typing import IO
 from beam_tfrecords import crc32c
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.storage.cache_folder import CacheFolder
-from beam_tfrecords.storage.chunks import read_chunks
+from beam_tfrecords.storage.range_reader import read_chunks
 from beam_tfrecords.tfrecord import open_frame
 
 _NAME_DIGITS = 32

@@ -21,7 +21,6 @@ from typing import IO, Any, Protocol
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.extras import install_hint
 from beam_tfrecords.storage import local
-from beam_tfrecords.storage.chunks import read_chunks
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     ChangedError,
@@ -58,6 +57,7 @@ from beam_tfrecords.storage.paths import (
     plain_uri,
     shown,
 )
+from beam_tfrecords.storage.range_reader import read_chunks
 from beam_tfrecords.storage.request_metrics import add_request_metrics, take_request_metrics
 from beam_tfrecords.storage.threads import SharedCall, call_at_once, map_in_threads
 

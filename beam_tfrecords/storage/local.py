@@ -19,10 +19,10 @@ from typing import IO, Any, TypeVar
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import file_stat, io_watchdog, paths
-from beam_tfrecords.storage.chunks import read_chunks
 from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, FileRange, Partition, StorageError
 from beam_tfrecords.storage.faults import is_service_fault, read_complete
 from beam_tfrecords.storage.locks import is_at, lock_file
+from beam_tfrecords.storage.range_reader import read_chunks
 
 # Large enough for few system calls, small enough for a core's cache.
 _WRITE_BYTES = 1 << 18

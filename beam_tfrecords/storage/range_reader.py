@@ -1,13 +1,30 @@
-"""Reads ranges of an object: as a seekable file, and whether one is complete."""
+"""Reads files in pieces: chunks of an open file, and ranges of an object as a seekable file."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+# Bytes per read of a chunk, as in `local`.
+_CHUNK_BYTES = 1 << 18
 # Bytes per download.
 _READ_BYTES = 8 << 20
+
+
+def read_chunks(source: IO[bytes], *, limit: int = sys.maxsize) -> Iterator[memoryview]:
+    """Yields the bytes of an open file in chunks of bounded size, each valid until the next one.
+
+    Args:
+      source: the file.
+      limit: reads at most this many bytes.
+    """
+    # Allocating memory for every chunk would cost more than reading.
+    buffer = memoryview(bytearray(_CHUNK_BYTES))
+    while size := source.readinto(buffer[:limit]):  # type: ignore[attr-defined]
+        yield buffer[:size]
+        limit -= size
 
 
 class _RangeReader(io.RawIOBase):
