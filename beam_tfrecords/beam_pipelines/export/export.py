@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,8 @@ UNFINISHED = "_UNFINISHED"
 _THREADS = 16
 # Files are written, and rows are added to the table, in groups of at most this many records and bytes.
 _MOST_RECORDS, _MOST_BYTES = 256, 16 << 20
+# Cells by column of a row of the table, (path, content) of its files, and bytes of the record.
+_Row: TypeAlias = tuple[dict[str, Any], list[tuple[str, bytes]], int]
 # Maximum number of rows in a row group of the table.
 _MOST_ROWS = 1 << 14
 
@@ -170,21 +172,6 @@ def _choose_records(dataset: Dataset, split: str | None, where: str | None) -> l
     return chosen
 
 
-@dataclasses.dataclass(frozen=True)
-class _ExportedRow:
-    """A row of the table.
-
-    Attributes:
-      cells: column -> cell.
-      files: (path, content) of its files.
-      size: bytes of the record.
-    """
-
-    cells: dict[str, Any]
-    files: Sequence[tuple[str, bytes]]
-    size: int
-
-
 def _write_records(
     path: str, chosen: Sequence[_ChosenRecords], plan: RowPlan, paths: FilePaths, progress: ReadProgress | None
 ) -> int:
@@ -197,10 +184,10 @@ def _write_records(
     ):
         batches: list[pa.RecordBatch] = []
         for group in _group(rows):
-            files = [one for row in group for one in row.files]
+            files = [one for _, of_row, _ in group for one in of_row]
             _write_files(path, files)
             count += len(files)
-            batches.append(pa.RecordBatch.from_pylist([row.cells for row in group], schema=plan.schema))
+            batches.append(pa.RecordBatch.from_pylist([cells for cells, _, _ in group], schema=plan.schema))
             is_full = sum(batch.num_rows for batch in batches) >= _MOST_ROWS
             if is_full or sum(batch.nbytes for batch in batches) >= _MOST_BYTES:
                 table.write_table(pa.Table.from_batches(batches))
@@ -212,12 +199,12 @@ def _write_records(
     return count
 
 
-def _group(rows: Iterator[_ExportedRow]) -> Iterator[list[_ExportedRow]]:
-    group: list[_ExportedRow] = []
+def _group(rows: Iterator[_Row]) -> Iterator[list[_Row]]:
+    group: list[_Row] = []
     size = 0
     for row in rows:
         group.append(row)
-        size += row.size
+        size += row[2]
         if len(group) >= _MOST_RECORDS or size >= _MOST_BYTES:
             yield group
             group, size = [], 0
@@ -234,7 +221,7 @@ def _write_files(path: str, files: Sequence[tuple[str, bytes]]) -> None:
         pass
 
 
-def _convert_shard(chosen: _ChosenRecords, plan: RowPlan, paths: FilePaths) -> Iterator[_ExportedRow]:
+def _convert_shard(chosen: _ChosenRecords, plan: RowPlan, paths: FilePaths) -> Iterator[_Row]:
     """Yields the row of each chosen record of a shard.
 
     Raises:
@@ -254,7 +241,7 @@ def _convert_shard(chosen: _ChosenRecords, plan: RowPlan, paths: FilePaths) -> I
         ) from error
 
 
-def _convert(row: dict[str, Any], split: str, example: bytes, plan: RowPlan, paths: FilePaths) -> _ExportedRow:
+def _convert(row: dict[str, Any], split: str, example: bytes, plan: RowPlan, paths: FilePaths) -> _Row:
     values = plan.read(example)
     cells = {KEY: row[KEY], SPLIT: split, **{cell.name: cell.read(values) for cell in plan.cells}}
     cells |= {column: row.get(name) for name, column in plan.index_columns.items()}
@@ -269,4 +256,4 @@ def _convert(row: dict[str, Any], split: str, example: bytes, plan: RowPlan, pat
         found = [name for name, _ in named]
         cells[column] = found if feature.several else found[0]
         files += named
-    return _ExportedRow(cells, files, len(example))
+    return cells, files, len(example)
