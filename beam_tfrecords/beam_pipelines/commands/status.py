@@ -237,8 +237,9 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"the input is being listed by {found['holder']}"
     if build is not None:
         yield from _build_lines(build)
-    if found["dataset"]:
-        yield f"dataset: {_counts(found['dataset'])}, published {found['dataset']['published']}"
+    if dataset := found["dataset"]:
+        records, failures = counted(dataset["records"], "record"), counted(dataset["failures"], "failure")
+        yield f"dataset: {records}, {failures}, {format_bytes(dataset['bytes'])}, published {dataset['published']}"
     if found["versions"] or found["not_versions"]:
         rows = [["version", *HEADERS.values(), ""]]
         for version in found["versions"]:
@@ -295,8 +296,3 @@ def _build_lines(build: dict[str, Any]) -> Iterator[str]:
     if build["state"] == "unpublished" and (outcome := read_outcome(build["folder"])):
         yield "exit code 3:"
         yield from (f"  {line}" for line in explain_unpublished(Unpublished.of(outcome)))
-
-
-def _counts(dataset: dict[str, Any]) -> str:
-    records, failures = counted(dataset["records"], "record"), counted(dataset["failures"], "failure")
-    return f"{records}, {failures}, {format_bytes(dataset['bytes'])}"

@@ -41,7 +41,7 @@ class ProgressLine(abc.ABC):
       is_logged: whether to print the line from time to time if there is no terminal.
     """
 
-    is_logged = False
+    is_logged = True
 
     def __init__(self, stream: TextIO | None = None) -> None:
         # A program that was started without standard error has None.
@@ -121,8 +121,6 @@ class ListingLine(ProgressLine):
       inputs: the inputs, as the request names them.
     """
 
-    is_logged = True
-
     def __init__(self, inputs: Sequence[str]) -> None:
         super().__init__()
         more = f" and {len(inputs) - 1:,} more" if len(inputs) > 1 else ""
@@ -140,8 +138,6 @@ class ListProgress(ProgressLine):
       total: number of containers, or of pieces of a large input.
       what: the name of these units.
     """
-
-    is_logged = True
 
     def __init__(self, folder: str, *, total: int, what: str) -> None:
         super().__init__()
@@ -166,8 +162,6 @@ class Progress(ProgressLine):
       done_before: samples in previously finished blocks, which the rate excludes; None counts them at the start.
       stream: the terminal; standard error if None.
     """
-
-    is_logged = True
 
     def __init__(
         self, folder: str, *, total: int, blocks: int = 0, done_before: int | None = None, stream: TextIO | None = None
@@ -222,6 +216,8 @@ class ReadProgress(ProgressLine):
     Attributes:
       done: number of records or bytes read; the reader sets it, unless there is a folder.
     """
+
+    is_logged = False
 
     def __init__(
         self,
