@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from itertools import starmap
 from typing import Any, Protocol
@@ -127,6 +128,11 @@ class Field:
     of_batch: Callable[[Batch], Sequence[Any]] | None = None
     is_target: bool = False
     is_shown: bool = False
+
+    @functools.cached_property
+    def is_of_objects(self) -> bool:
+        """Whether it has values of annotated objects."""
+        return Content.OBJECTS in self.contents
 
     def __reduce__(self) -> Any:
         # Functions of the table cannot be pickled.

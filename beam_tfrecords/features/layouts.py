@@ -186,7 +186,7 @@ class Feature:
     @property
     def is_of_objects(self) -> bool:
         """Whether the feature contains values of annotated objects."""
-        return Content.OBJECTS in self.kind.contents
+        return self.kind.is_of_objects
 
     @property
     def is_of_label(self) -> bool:

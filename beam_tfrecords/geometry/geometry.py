@@ -116,6 +116,10 @@ class Geometry:
           [2, 3] float64 M such that M @ (x, y, 1) is a point in the stored image.
         """
         down, across = self.resized_unturned
+        if self.orientation == 1:
+            # Readers map every record.
+            top, left = self.offset
+            return np.array([[across / self.width, 0, -left], [0, down / self.height, -top]])
         scaled = np.array([[across / self.width, 0, 0], [0, down / self.height, 0], [0, 0, across], [0, 0, down]])
         stored = np.array(_UPRIGHT[self.orientation]) @ scaled
         stored[:, 2] -= self.offset[::-1]

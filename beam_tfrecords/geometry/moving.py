@@ -15,22 +15,40 @@ class MovedBoxes:
     """Boxes in the pixels of a new image; the n-th row is of the n-th box.
 
     Attributes:
-      boxes: [n, 4] float64 (xmin, ymin, xmax, ymax), clipped to the new image.
+      old: [n, 4] float64 (xmin, ymin, xmax, ymax) of the boxes in the old image.
+      inside: [n, 4] these, clipped to the old image.
+      moved: [n, 4] the clipped boxes in the new image.
+      boxes: [n, 4] these, clipped to the new image.
       is_box: [n] whether the box has finite numbers and a size.
       is_valid: [n] whether it is a box with a part in the old image.
       is_inside: [n] whether a part of the box is in the new image.
-      is_clipped: [n] whether the box is inside, and reached beyond the old image or the new one.
-      whole: [n] areas of the whole boxes in square pixels of the old image.
-      areas: [n] areas of the clipped boxes in square pixels of the new image.
     """
 
+    old: np.ndarray
+    inside: np.ndarray
+    moved: np.ndarray
     boxes: np.ndarray
     is_box: np.ndarray
     is_valid: np.ndarray
     is_inside: np.ndarray
-    is_clipped: np.ndarray
-    whole: np.ndarray
-    areas: np.ndarray
+
+    @property
+    def is_clipped(self) -> np.ndarray:
+        """[n] whether the box is inside, and reached beyond the old image or the new one."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            is_cut = (np.abs(self.inside - self.old) > NOISE) | (np.abs(self.boxes - self.moved) > NOISE)
+        clipped: np.ndarray = self.is_inside & is_cut.any(axis=1)
+        return clipped
+
+    @property
+    def whole(self) -> np.ndarray:
+        """[n] areas of the whole boxes in square pixels of the old image."""
+        return areas(self.old)
+
+    @property
+    def areas(self) -> np.ndarray:
+        """[n] areas of the clipped boxes in square pixels of the new image."""
+        return areas(self.boxes)
 
 
 def move_boxes(
@@ -51,19 +69,9 @@ def move_boxes(
         inside = clip_boxes(boxes, size)
         moved = map_boxes(inside, to_new)
         clipped = clip_boxes(moved, new_size)
-        is_box = np.isfinite(boxes).all(axis=1) & (sides(boxes) > 0).all(axis=1)
-        is_valid = is_box & (sides(inside) > 0).all(axis=1)
-        is_inside = is_valid & (sides(clipped) > noise).all(axis=1)
-        is_cut = (np.abs(inside - boxes) > NOISE) | (np.abs(clipped - moved) > NOISE)
-        return MovedBoxes(
-            clipped,
-            is_box,
-            is_valid,
-            is_inside,
-            is_inside & is_cut.any(axis=1),
-            sides(boxes).prod(axis=1),
-            sides(clipped).prod(axis=1),
-        )
+        is_box = np.isfinite(boxes).all(axis=1) & _have_sides(boxes, 0)
+        is_valid = is_box & _have_sides(inside, 0)
+        return MovedBoxes(boxes, inside, moved, clipped, is_box, is_valid, is_valid & _have_sides(clipped, noise))
 
 
 def map_points(points: np.ndarray, to_new: np.ndarray) -> np.ndarray:
@@ -80,12 +88,20 @@ def map_boxes(boxes: np.ndarray, to_new: np.ndarray) -> np.ndarray:
 
 def clip_boxes(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Clips boxes to an image of (width, height)."""
-    return np.clip(boxes, 0, size * 2)
+    return np.clip(boxes, 0, np.array(size * 2))
 
 
-def sides(boxes: np.ndarray) -> np.ndarray:
-    """Returns [n, 2] widths and heights."""
-    return boxes[:, 2:] - boxes[:, :2]
+def areas(boxes: np.ndarray) -> np.ndarray:
+    """Returns [n] areas of boxes."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        found: np.ndarray = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    return found
+
+
+def _have_sides(boxes: np.ndarray, least: float) -> np.ndarray:
+    """Returns [n] whether both sides of a box are greater than a number."""
+    found: np.ndarray = (boxes[:, 2] - boxes[:, 0] > least) & (boxes[:, 3] - boxes[:, 1] > least)
+    return found
 
 
 def see_points(shares: np.ndarray, visibility: np.ndarray) -> np.ndarray:

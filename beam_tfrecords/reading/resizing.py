@@ -20,6 +20,8 @@ from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode, read_image_size
 FIXED_MODES = ("crop", "pad", "exact")
 # Sides of a box, and the axis of each.
 SIDES = {"ymin": 0, "xmin": 1, "ymax": 0, "xmax": 1}
+# Sides in the order of a box in pixels.
+_IN_ORDER = ("xmin", "ymin", "xmax", "ymax")
 # In pixels; a smaller side of an object is a rounding error.
 NOISE = 1e-3
 # A JPEG is decoded at the smallest fraction of its size that is at least this many times the resized size.
@@ -129,10 +131,16 @@ def move_objects(example: dict[str, Any], features: Sequence[Feature], geometry:
     As in a build, boxes are clipped to the image, areas shrink accordingly, a keypoint outside the image becomes 0,
     and polygons stay whole.
     """
+    names = {feature.field: feature.name for feature in features if feature.is_of_objects}
+    if not names and not any(feature.moves for feature in features):
+        return
     size, final, to_new = (geometry.width, geometry.height), geometry.final[::-1], geometry.to_stored()
 
+    # From shares of the stored image to shares of the resized one.
+    to_shares = to_new * (*size, 1) / np.array(final)[:, np.newaxis]
+
     def move(shares: np.ndarray) -> np.ndarray:
-        return (map_points(shares.astype(float) * size, to_new) / final).astype(np.float32)
+        return map_points(shares, to_shares).astype(np.float32)
 
     for feature in features:
         if feature.moves:
@@ -140,7 +148,6 @@ def move_objects(example: dict[str, Any], features: Sequence[Feature], geometry:
             moved = move(np.stack([values[axes == 0], values[axes == 1]], axis=1))
             values[axes == 0], values[axes == 1] = moved.T
             example[feature.name] = values
-    names = {feature.field: feature.name for feature in features if feature.is_of_objects}
     across, down, seen = (names.get(field) for field in KEYPOINTS)
     if across and down:
         points = move(np.stack([example[across], example[down]], axis=1))
@@ -155,13 +162,13 @@ def move_objects(example: dict[str, Any], features: Sequence[Feature], geometry:
     if not sides:
         return
     count = len(next(iter(sides.values())))
-    whole = {side: np.full(count, float(side.endswith("max"))) for side in SIDES}
-    boxes = np.stack([*(whole | sides).values()], axis=1)[:, [1, 0, 3, 2]] * (size * 2)
+    found = [sides[side] if side in sides else np.full(count, float(side.endswith("max"))) for side in _IN_ORDER]
+    boxes = np.stack(found, axis=1) * np.array(size * 2, float)
     moved_boxes = move_boxes(boxes, size, to_new, final, noise=NOISE)
-    shares = (moved_boxes.boxes / (final * 2)).astype(np.float32)[:, [1, 0, 3, 2]]
+    shares = (moved_boxes.boxes / np.array(final * 2)).astype(np.float32)
     if BOXES in names:
-        example[names[BOXES]] = shares
-    for number, side in enumerate(SIDES):
+        example[names[BOXES]] = shares[:, [_IN_ORDER.index(side) for side in SIDES]]
+    for number, side in enumerate(_IN_ORDER):
         if name := names.get(f"objects.{side}"):
             example[name] = np.ascontiguousarray(shares[:, number])
     if len(sides) < len(SIDES):
