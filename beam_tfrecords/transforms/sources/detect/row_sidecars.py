@@ -29,6 +29,7 @@ from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
+from beam_tfrecords.transforms.sources.tables.list_file import ListParser
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
@@ -242,7 +243,9 @@ def _suggest(found: Mapping[str, tuple[str, dict[str, Any]]], root: str, **sourc
 def _open_lists(paths: Sequence[str], root: str) -> dict[str, tuple[Table, Sequence[Mapping[str, Any]]]]:
     """Returns path -> list and its first rows, whose columns have the names that all lists of a request give them."""
     opened = {path: found[0] for path in paths if (found := read_first_rows(storage.join(root, path)))}
-    lists = {path: one for path, one in opened.items() if isinstance(one, TextTable) and one.parser.form == "list"}
+    lists = {
+        path: one for path, one in opened.items() if isinstance(one, TextTable) and isinstance(one.parser, ListParser)
+    }
     alike = zip(lists, name_alike([*lists.values()]), strict=True)
     return {path: (table, table.head(table.columns, FIRST_ROWS)) for path, table in alike}
 

@@ -33,9 +33,6 @@ class CsvParser:
       skip_spaces: whether to ignore spaces after a delimiter.
     """
 
-    form = "csv"
-    has_names_only = False
-
     columns: Sequence[str]
     delimiter: str
     skip_spaces: bool = False

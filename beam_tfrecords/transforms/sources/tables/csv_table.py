@@ -159,13 +159,13 @@ def _find_delimiter(path: str, text: str) -> tuple[str, list[str]]:
     usual = "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     lines = _lines(text)
-    best, best_score = usual, 0.0
-    for delimiter in (usual, *_DELIMITERS):
+
+    def fit(delimiter: str) -> float:
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
         width = len(rows[0]) if rows else 0
-        score = sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0
-        if score > best_score:
-            best, best_score = delimiter, score
+        return sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0
+
+    best = max((usual, *_DELIMITERS), key=fit)
     shown = "tabs" if best == "\t" else repr(best)
     name = printable(storage.basename(path))
     return best, [] if best == usual else [f"{name}: cells are separated by {shown}"]

@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, Range, SampleRef
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
-from beam_tfrecords.transforms.sources.tables.cells import check_columns, invalid_row
+from beam_tfrecords.transforms.sources.tables.cells import check_columns
 from beam_tfrecords.transforms.sources.tables.object_cells import CLASS_FIELDS
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.parquet_table import fitting_rows, is_list, opened, read_rows
@@ -198,7 +198,8 @@ class _CellImages(Located):
                 sizes.append(size)
                 fingerprints[of_path(fingerprint, path)] = None
             else:
-                raise _without(name, f"column {column!r} has neither bytes nor a path")
+                reason = FailureReason.MASK_MISSING if name == MASK else FailureReason.INVALID_ROW
+                raise SampleError(Stage.LIST, reason, f"column {column!r} has neither bytes nor a path")
         self.size, self.fingerprint = next(iter(sizes), 0), join_fingerprints(fingerprints)
 
     def _find_file(self, name: str, path: str) -> tuple[int, str]:
@@ -223,11 +224,6 @@ def _name_cells(images: Mapping[str, str], row: Mapping[str, Any]) -> _Images:
         else:
             found[name] = (column, *cell)
     return found
-
-
-def _without(name: str, detail: str) -> SampleError:
-    """Returns the error of a row that lacks an image or its mask."""
-    return SampleError(Stage.LIST, FailureReason.MASK_MISSING, detail) if name == MASK else invalid_row(detail)
 
 
 class _StoredImageFinder:

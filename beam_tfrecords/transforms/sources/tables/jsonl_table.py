@@ -31,9 +31,6 @@ class JsonlParser:
       encoding: encoding of the text.
     """
 
-    form = "jsonl"
-    has_names_only = False
-
     columns: Sequence[str]
     encoding: str
 

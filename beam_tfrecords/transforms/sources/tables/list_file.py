@@ -29,7 +29,7 @@ from beam_tfrecords.transforms.sources.detect.unnamed_columns import (
 )
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, find_encoding, open_lines
 from beam_tfrecords.transforms.sources.tables.text_table import TextTable
 
@@ -54,13 +54,6 @@ class ListParser:
       joined: column -> text file next to the list with its values, keyed by the cells of `column_1`.
     """
 
-    form = "list"
-
-    @property
-    def has_names_only(self) -> bool:
-        """See `RowParser.has_names_only`."""
-        return self.cells == 1 and not self.joined
-
     columns: Sequence[str]
     cells: int
     delimiter: str | None
@@ -77,7 +70,7 @@ class ListParser:
             elif cells:
                 row = dict(zip(self.columns, cells, strict=False))
                 row = {
-                    name: _plain_path(cell) if is_image_name(cell) or name == IMAGE else cell
+                    name: cell.lstrip("/").removeprefix("./") if is_image_name(cell) or name == IMAGE else cell
                     for name, cell in row.items()
                 }
                 if LABEL in self.columns and LABEL not in row:
@@ -88,6 +81,12 @@ class ListParser:
     def count(self, chunk: bytes, is_last: bool) -> tuple[int, int]:
         """See `RowParser.count`."""
         return sum(1 for line in chunk.splitlines() if line.strip()), len(chunk)
+
+
+def has_names_only(table: Table) -> bool:
+    """Whether a row has only the name of an image, whatever columns follow from it."""
+    parser = table.parser if isinstance(table, TextTable) else None
+    return isinstance(parser, ListParser) and parser.cells == 1 and not parser.joined
 
 
 def open_list(path: str, start: bytes, *, has_rest: bool = False) -> TextTable | None:
@@ -132,9 +131,8 @@ def open_list(path: str, start: bytes, *, has_rest: bool = False) -> TextTable |
         return None
     are_plain = columns[0] == IMAGE and all(name == LABEL or name.startswith(UNNAMED) for name in columns[1:])
     has_words = is_even and delimiter is None and are_plain
-    other_labels = [] if header else find_other_labels(by_column, columns, are_words=has_words)
     joined = _find_joined(path, rows) if columns[:2] == [_ID, IMAGE] and header is None else {}
-    other_labels = [] if joined else other_labels
+    other_labels = [] if header or joined else find_other_labels(by_column, columns, are_words=has_words)
     columns = [*dict.fromkeys([*columns, *joined])]
     note = f"{printable(storage.basename(path))}: a list without a header, read as the columns {', '.join(columns)}"
     return TextTable(
@@ -201,10 +199,6 @@ def _name_columns(columns: Sequence[Sequence[str]], header: Sequence[str] | None
     return names
 
 
-def _plain_path(path: str) -> str:
-    return path.lstrip("/").removeprefix("./")
-
-
 def _class_of(path: str) -> str:
     """Returns the class of an image from its folder; joins the folders below an initial letter, as in SUN397."""
     first, *rest = posixpath.dirname(path).split("/")
@@ -223,7 +217,9 @@ def _find_joined(path: str, rows: Sequence[Sequence[str]]) -> dict[str, str]:
 
 def _read_values(path: str) -> Mapping[str, str]:
     """Reads the value of each row: the class name, or train or test for a split."""
-    values = _read_pairs(path)
+    with open_lines(path, "utf-8") as lines:
+        pairs = (line.text.split(None, 1) for line in lines)
+        values = {pair[0]: pair[1].strip() for pair in itertools.islice(pairs, _MOST_JOINED) if len(pair) == 2}
     if storage.basename(path) == _JOINED[SPLIT]:
         return {key: {"1": "train", "0": "test"}.get(value, value) for key, value in values.items()}
     classes = storage.join(storage.dirname(path), _CLASSES)
@@ -237,9 +233,3 @@ def _read_values(path: str) -> Mapping[str, str]:
         ) from error
     names = {str(number): name for number, name in found.by_number.items()} if found.numbers else {}
     return {key: names.get(value, value) for key, value in values.items()}
-
-
-def _read_pairs(path: str) -> dict[str, str]:
-    with open_lines(path, "utf-8") as lines:
-        pairs = (line.text.split(None, 1) for line in lines)
-        return {pair[0]: pair[1].strip() for pair in itertools.islice(pairs, _MOST_JOINED) if len(pair) == 2}

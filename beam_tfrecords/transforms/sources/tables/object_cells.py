@@ -81,23 +81,58 @@ class ObjectColumns:
         return self.labels or self.column
 
     def read(self, row: Mapping[str, Any], class_names: Sequence[str] = ()) -> Objects:
-        """Returns the objects of a row; see `read_objects`."""
-        cell = row[self.column]
+        """Returns the objects of a row.
+
+        The cell is an object of lists, or a list of objects, with the fields `bbox` (four numbers in pixels of the
+        oriented image) and `categories`; None for an image without objects.
+
+        Args:
+          row: column -> cell.
+          class_names: names of the categories, if these are indices.
+
+        Raises:
+          SampleError: the cell has another form, or too many objects.
+        """
+        column, cell = self.column, row[self.column]
         if self.labels is not None:
             cell = {_BOX[0]: cell or [], CLASS_FIELDS[0]: row[self.labels] or []}
-        found = read_objects(cell, class_names, column=self.column, form=self.format, only=self.only)
-        return dataclasses.replace(
-            found,
+        fields = _columns(cell)
+        if fields is None:
+            raise invalid_row(
+                f"column {column!r} has {shorten(str(cell))}; expected an object with 'bbox' and 'categories'"
+            )
+        boxes, labels = _find(fields, _BOX) or [], _find(fields, CLASS_FIELDS)
+        check_count(len(boxes))
+        if labels is None:
+            labels = [self.only] * len(boxes)
+        found = {name: values for name, names in _ATTRIBUTES.items() if (values := _find(fields, names)) is not None}
+        lengths = {len(boxes), len(labels), *map(len, found.values())}
+        if len(lengths) > 1:
+            raise invalid_row(f"column {column!r} has lists of {' and '.join(map(str, sorted(lengths)))} elements")
+        sides = [side for box in boxes for side in to_corners(_numbers(box), self.format)]
+        named = tuple(name_class(read_label({column: label}, column), class_names) for label in labels)
+        polygons: tuple[bytes, ...] = ()
+        if found_polygons := _find(fields, _POLYGONS):
+            # Imports NumPy, which a refused request does without.
+            from beam_tfrecords.transforms.objects.polygons import pack_segmentation
+
+            polygons = tuple(map(pack_segmentation, found_polygons))
+        if len(polygons) not in (0, len(boxes)):
+            raise invalid_row(f"column {column!r} has {len(boxes)} boxes and {len(polygons)} segmentations")
+        return Objects(
+            tuple(sides),
+            named,
+            {name: tuple(values) for name, values in found.items()},
             image_id="" if self.image_id is None else read_text(row, self.image_id, required=False),
             is_normalized=self.is_normalized,
-            polygons=found.polygons if self.has_polygons else (),
-            keypoints=self._read_keypoints(cell) if self.has_keypoints else (),
+            polygons=polygons if self.has_polygons else (),
+            keypoints=self._read_keypoints(fields) if self.has_keypoints else (),
         )
 
-    def _read_keypoints(self, cell: Any) -> tuple[bytes, ...]:
+    def _read_keypoints(self, fields: Mapping[str, Any]) -> tuple[bytes, ...]:
         """Packs the keypoints of each object; the shorter ones get points that are not labeled."""
         shift = 0 if self.is_normalized else 0.5
-        packed = [pack_keypoints(points, shift=shift) for points in _find(_columns(cell) or {}, _KEYPOINTS) or ()]
+        packed = [pack_keypoints(points, shift=shift) for points in _find(fields, _KEYPOINTS) or ()]
         most = max(map(len, packed), default=0)
         return tuple(points.ljust(most, b"\0") for points in packed)
 
@@ -258,55 +293,6 @@ def wants_objects(settings: TableSettings, needs: Needs, label: str | None) -> b
 def hold_objects(cells: Iterable[Any]) -> bool:
     """Whether the first non-empty cell contains boxes."""
     return _find(next(filter(None, map(_columns, cells)), {}), _BOX) is not None
-
-
-def read_objects(
-    cell: Any,
-    class_names: Sequence[str] = (),
-    *,
-    column: str = COLUMN,
-    form: BoxFormat = BoxFormat.SIZE,
-    only: str = ONLY_CLASS,
-) -> Objects:
-    """Reads the objects of an image.
-
-    Args:
-      cell: an object of lists, or a list of objects, with the fields `bbox` (four numbers in pixels of the oriented
-        image) and `categories`; None for an image without objects.
-      class_names: names of the categories, if these are indices.
-      column: column of the cell, for messages.
-      form: meaning of the four numbers; by default x, y, width and height.
-      only: class of boxes without classes.
-
-    Raises:
-      SampleError: the cell has another form, or too many objects.
-    """
-    fields = _columns(cell)
-    if fields is None:
-        raise invalid_row(
-            f"column {column!r} has {shorten(str(cell))}; expected an object with 'bbox' and 'categories'"
-        )
-    boxes, labels = _find(fields, _BOX) or [], _find(fields, CLASS_FIELDS)
-    check_count(len(boxes))
-    if labels is None:
-        labels = [only] * len(boxes)
-    found = {name: values for name, names in _ATTRIBUTES.items() if (values := _find(fields, names)) is not None}
-    lengths = {len(boxes), len(labels), *map(len, found.values())}
-    if len(lengths) > 1:
-        raise invalid_row(f"column {column!r} has lists of {' and '.join(map(str, sorted(lengths)))} elements")
-    sides: list[float] = []
-    for box in boxes:
-        sides += to_corners(_numbers(box), form)
-    named = tuple(name_class(read_label({column: label}, column), class_names) for label in labels)
-    polygons: tuple[bytes, ...] = ()
-    if found_polygons := _find(fields, _POLYGONS):
-        # Imports NumPy, which a refused request does without.
-        from beam_tfrecords.transforms.objects.polygons import pack_segmentation
-
-        polygons = tuple(map(pack_segmentation, found_polygons))
-    if len(polygons) not in (0, len(boxes)):
-        raise invalid_row(f"column {column!r} has {len(boxes)} boxes and {len(polygons)} segmentations")
-    return Objects(tuple(sides), named, {name: tuple(values) for name, values in found.items()}, polygons=polygons)
 
 
 def _columns(cell: Any) -> Mapping[str, Any] | None:

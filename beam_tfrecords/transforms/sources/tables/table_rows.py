@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -144,31 +145,23 @@ class _ImageFinder:
     """Finds and stats images, and caches the results for nearby rows with the same image, such as its boxes."""
 
     def __init__(self, allow_outside_root: bool) -> None:
-        self._allow_outside_root = allow_outside_root
-        self._found: dict[tuple[str, Sequence[str]], str] = {}
-        self._seen: dict[str, tuple[int, str, str] | SampleError] = {}
-
-    def find(self, path: str, roots: Sequence[str]) -> str:
-        """Caches `find_image`."""
-        if (path, roots) not in self._found:
-            if len(self._found) >= _MOST_KNOWN:
-                self._found.clear()
-            self._found[path, roots] = find_image(path, roots=roots, allow_outside_root=self._allow_outside_root)
-        return self._found[path, roots]
+        found = functools.partial(find_image, allow_outside_root=allow_outside_root)
+        self.find = functools.lru_cache(_MOST_KNOWN)(found)
+        self._seen = functools.lru_cache(_MOST_KNOWN)(_look)
 
     def look(self, uri: str) -> tuple[int, str, str]:
-        """Caches `look`."""
-        if uri not in self._seen:
-            if len(self._seen) >= _MOST_KNOWN:
-                self._seen.clear()
-            try:
-                self._seen[uri] = look(uri)
-            except SampleError as error:
-                self._seen[uri] = error
-        seen = self._seen[uri]
+        """Caches `look` and its errors."""
+        seen = self._seen(uri)
         if isinstance(seen, SampleError):
             raise seen.with_traceback(None)
         return seen
+
+
+def _look(uri: str) -> tuple[int, str, str] | SampleError:
+    try:
+        return look(uri)
+    except SampleError as error:
+        return error
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -210,7 +203,7 @@ class _RowImages(Located):
         reader, fingerprints = self.reader, list[str]()
         for name, path in self.paths.items():
             try:
-                uri = self.finder.find(path, reader.roots)
+                uri = self.finder.find(path, roots=reader.roots)
                 self.images[name] = File(uri)
                 size, fingerprint, version = self.finder.look(uri)
             except SampleError as error:
@@ -233,7 +226,7 @@ class _RowImages(Located):
     def _add_mask(self, name: str, path: str) -> None:
         """Adds a mask of a row, and its fingerprint."""
         try:
-            uri = self.finder.find(path, self.reader.mask_roots)
+            uri = self.finder.find(path, roots=self.reader.mask_roots)
             _, fingerprint, version = self.finder.look(uri)
         except SampleError as error:
             raise error.about("mask") from error

@@ -23,14 +23,6 @@ _NOTED_BYTES = 64 << 20
 class RowParser(Protocol):
     """Turns the lines of a text into rows. Picklable."""
 
-    @property
-    def form(self) -> str:
-        """Name of the form of text."""
-
-    @property
-    def has_names_only(self) -> bool:
-        """Whether a row has only the name of an image, whatever columns follow from it."""
-
     def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
         """Yields the rows with only these columns, those before the first sample included."""
 
@@ -122,7 +114,7 @@ def name_alike(tables: Sequence[TableFile]) -> list[TableFile]:
     The table whose cells name the most columns decides: in a short one, each row may have a class of its own.
     """
     bare = [table for table in tables if isinstance(table, TextTable) and not table.has_header]
-    if not bare or len(bare) < len(tables) or len({(table.parser.form, len(table.columns)) for table in bare}) > 1:
+    if not bare or len(bare) < len(tables) or len({(type(table.parser), len(table.columns)) for table in bare}) > 1:
         return [*tables]
     best = min(bare, key=lambda table: sum(name.startswith(UNNAMED) for name in table.columns))
     return [_renamed(table, best) if [*table.columns] != [*best.columns] else table for table in bare]
