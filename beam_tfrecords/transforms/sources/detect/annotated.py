@@ -48,7 +48,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         count = sum(map(tree.total, found))
         what = f"the {count:,} images in {show_names(found)} look like masks or annotations"
         if request.spec.label_pattern is not None:
-            globs = [f"`exclude={one}`" for one in globs_of(found[:_MOST_NAMES], request, None)]
+            globs = [f"`exclude={one}`" for one in _globs_of(found[:_MOST_NAMES], request, tree)]
             return [f"{what}; to leave them out, use {' '.join(globs)}"]
         masks = [] if request.root is None else _find_masks(tree, found, request)
         others = _without_folders(tree, found)
@@ -135,17 +135,13 @@ def _one_or_all(paths: list[str]) -> str | list[str]:
     return paths[0] if len(paths) == 1 else paths
 
 
-def globs_of(paths: Sequence[str], request: Request, tree: FolderTree | None) -> list[str]:
-    """Returns globs that match everything in some folders.
+def _globs_of(paths: Sequence[str], request: Request, tree: FolderTree) -> list[str]:
+    """Returns globs that match everything in some folders of an input.
 
-    Args:
-      paths: the folders.
-      request: the request.
-      tree: folders of the input, to merge many folders with the same name and depth into one glob if it matches no
-        others. None for one glob per folder.
+    Merges many folders with the same name and depth into one glob if it matches no others.
     """
     head = "*/" * request.key_prefix.count("/")
-    if tree is not None and len(paths) > _MOST_PATHS:
+    if len(paths) > _MOST_PATHS:
         kinds = dict.fromkeys((path.count("/"), path.rpartition("/")[2]) for path in paths)
         folders = [path.split("/") for path, folder in tree.walk() if folder.images]
         found = {"/".join(parts[: depth + 1]) for depth, _ in kinds for parts in folders if len(parts) > depth}
@@ -156,7 +152,7 @@ def globs_of(paths: Sequence[str], request: Request, tree: FolderTree | None) ->
 
 def exclude(paths: Sequence[str], request: Request, tree: FolderTree) -> dict[str, list[str]]:
     """Returns the setting `exclude` extended by some folders."""
-    return {"exclude": [*request.spec.selection.exclude, *globs_of(paths, request, tree)]}
+    return {"exclude": [*request.spec.selection.exclude, *_globs_of(paths, request, tree)]}
 
 
 def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[list[Suggestion]]:

@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import (
 )
 from beam_tfrecords.transforms.sources.detect.image_columns import find_lists, name_images
 from beam_tfrecords.transforms.sources.detect.mask_columns import find_masks
-from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, describe_fields, role_of
+from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, role_of, roles_of
 from beam_tfrecords.transforms.sources.detect.split_column import SplitColumn, find_split_column
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
@@ -288,7 +288,7 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
 def _refuse_several_images(table: Table, guessed: str | None) -> None:
     """Refuses a table with several image columns but none named `image`: each could be the one to use."""
     columns = [name for name in table.columns if name not in table.embedded]
-    found = [one.name for one in describe_fields(first_cells(table, columns)) if one.role is Role.IMAGE]
+    found = [name for name, role in roles_of(first_cells(table, columns)).items() if role is Role.IMAGE]
     if len(found) < 2:
         return
     found.sort(key=lambda name: name != guessed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
@@ -22,7 +22,6 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
     join,
     show_names,
 )
-from beam_tfrecords.transforms.sources.detect.judge import describe_unread_files
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.row_sidecars import find_lists, name_split_lists
@@ -32,6 +31,12 @@ from beam_tfrecords.transforms.sources.meaning.companions import find_companions
 from beam_tfrecords.transforms.sources.names import printable
 
 _MOST_NAMED = 3
+# Format of annotations -> what its files may hold.
+_ANNOTATIONS = {
+    "COCO": "boxes, polygons, keypoints or captions",
+    "YOLO": "boxes, polygons or keypoints",
+    "Pascal VOC": "boxes, polygons and classes",
+}
 
 
 def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, list[str]]:
@@ -51,16 +56,40 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     named = tree.find_others(is_class_file)
     # Those of a folder itself are looked for when it is opened.
     class_files = [path for path in named if "/" in path or not _looks_for_classes(request)]
-    files = describe_unread_files(
+    files = _describe_unread(
         {} if Content.LABEL in request.needs.contents else find_formats(tree, request.roots),
         [] if request.named else class_files,
         [path for path in list_rows(tree) if path not in (*read, *named)],
         describe_documents(tree, request.roots),
-        labels="folders" if request.by_folders else "label_pattern" if Content.LABEL in request.needs.contents else "",
     )
+    if request.by_folders:
+        why = "the folders give the labels"
+    else:
+        has_pattern = Content.LABEL in request.needs.contents
+        why = "`label_pattern` gives the labels" if has_pattern else "the layout stores no labels"
     classes = () if Content.LABEL in request.needs.contents else _describe_classes(found, tree)
-    notes += [f"{request.where}: {one}" for one in (*files, *classes)]
+    notes += [f"{request.where}: {one}" for one in (*(f"{why}; not read: {file}" for file in files), *classes)]
     return found, notes
+
+
+def _describe_unread(
+    annotations: Mapping[str, str], class_files: Sequence[str], files: Sequence[str], others: Sequence[str]
+) -> Iterator[str]:
+    """Describes the files beside images that may annotate them and are not read.
+
+    Args:
+      annotations: format -> an example of its files.
+      class_files: paths of files of class names that no source reads there.
+      files: paths of tables and lists.
+      others: further files, in words.
+    """
+    for kind, path in annotations.items():
+        yield f"annotations of {kind} ({path}), which may hold {_ANNOTATIONS[kind]}"
+    for path in class_files:
+        yield f"{printable(path)}, which may name the classes; `class_names` takes such a file"
+    yield from others
+    if files:
+        yield f"{', '.join(map(printable, files[:_MOST_NAMED]))}{', …' if len(files) > _MOST_NAMED else ''}"
 
 
 def _looks_for_classes(request: Request) -> bool:

@@ -6,60 +6,23 @@ Sources report the fields of tables, records and archives, and which of them the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.features.column_ranges import point_columns
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
-from beam_tfrecords.transforms.sources.detect.roles import Role, describe_fields
+from beam_tfrecords.transforms.sources.detect.roles import Role, roles_of
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry, Fate, describe_ledger
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 
 _MOST_NAMED = 20
 _UNNAMED = "a column without a name"
-# Format of annotations -> what its files may hold.
-_ANNOTATIONS = {
-    "COCO": "boxes, polygons, keypoints or captions",
-    "YOLO": "boxes, polygons or keypoints",
-    "Pascal VOC": "boxes, polygons and classes",
-}
-_MOST_FILES = 3
 # Role -> the setting that uses a field of this role.
 _REMEDIES = {
     Role.IMAGE: "`image_column` with all of them takes several images",
     Role.MASK: "`layout=segmentation` takes masks",
 }
-
-
-def describe_unread_files(
-    annotations: Mapping[str, str],
-    class_files: Sequence[str],
-    files: Sequence[str],
-    others: Sequence[str],
-    *,
-    labels: str,
-) -> Iterator[str]:
-    """Yields notes on the files beside images that may annotate them.
-
-    Args:
-      annotations: format -> an example of its files.
-      class_files: paths of files of class names that no source reads there.
-      files: paths of tables and lists.
-      others: further files, in words.
-      labels: what gives the labels: "folders", "label_pattern", or "" if the layout stores none.
-    """
-    gives = {"folders": "the folders give the labels", "label_pattern": "`label_pattern` gives the labels"}
-    why = gives.get(labels, "the layout stores no labels")
-    named = [f"{printable(path)}, which may name the classes; `class_names` takes such a file" for path in class_files]
-    held = [
-        f"annotations of {kind} ({path}), which may hold {_ANNOTATIONS[kind]}" for kind, path in annotations.items()
-    ]
-    for one in (*held, *named, *others):
-        yield f"{why}; not read: {one}"
-    if files:
-        more = ", …" if len(files) > _MOST_FILES else ""
-        yield f"{why}; not read: {', '.join(map(printable, files[:_MOST_FILES]))}{more}"
 
 
 def describe_unused(table: Table, used: Collection[str | None]) -> list[str]:
@@ -83,7 +46,7 @@ def find_unused(
         names.remove("")  # The row numbers that pandas writes.
     embedded = {*images, *table.embedded}
     plain = [name for name in names[:_MOST_NAMED] if name not in embedded]
-    roles = {one.name: one.role for one in describe_fields(first_cells(table, plain))}
+    roles = roles_of(first_cells(table, plain))
     roles |= {name: Role.MASK if is_mask_name(name) else Role.IMAGE for name in embedded}
     remedies = dict.fromkeys(_REMEDIES[roles[name]] for name in names if roles.get(name) in _REMEDIES)
     named = next(filter(None, names), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import posixpath
 import re
@@ -36,20 +35,6 @@ _LEAST_DEPTH = 2
 _MOST_FOLDERS = 6
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".bmp", ".tif", ".gif")
 _IDS = ("id", "imageid", "uid", "uuid")
-
-
-@dataclasses.dataclass(frozen=True)
-class _Change:
-    """A change of a path: pairs of regular expression and replacement, then a method of `str`."""
-
-    substitutions: tuple[str, ...] = ()
-    case: str = "__str__"
-
-    def __call__(self, path: str) -> str:
-        for pattern, other in zip(self.substitutions[::2], self.substitutions[1::2], strict=True):
-            path = re.sub(pattern, other, path)
-        changed: str = getattr(path, self.case)()
-        return changed
 
 
 def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: float = 1) -> None:
@@ -165,14 +150,14 @@ def refuse_missing_names(
     """
     if any(map(storage.has_scheme, (path, *roots))) or not _are_missing(names, roots):
         return
-    for change, folder in _find_changes(names, roots[-1], storage.dirname(path)):
+    for changed, folder in _find_changes(names, roots[-1], storage.dirname(path)):
         where = {"image_root" if images is None else "mask_root": folder}
         if folder in (images or ()):
             continue
-        if change == _Change():
+        if changed == names[0]:
             raise _refusal(path, names, roots, Suggestion(f"the images in {folder}", where))
         if images is None:
-            raise _refusal(path, names, roots, _describe_change(change, names[0], folder, roots[-1]))
+            raise _refusal(path, names, roots, _describe_change(changed, names[0], folder, roots[-1]))
 
 
 def _are_missing(names: Sequence[str], roots: Sequence[str]) -> bool:
@@ -204,9 +189,9 @@ def _refusal(
     )
 
 
-def _describe_change(change: _Change, name: str, folder: str, root: str) -> str:
+def _describe_change(changed: str, name: str, folder: str, root: str) -> str:
     """Returns the advice to change the paths in a file, which no setting can do."""
-    there = storage.join(folder, change(name)).removeprefix(storage.join(root, ""))
+    there = storage.join(folder, changed).removeprefix(storage.join(root, ""))
     return f"{shorten(name)} is there as {shorten(there)}; write the paths in the file like this"
 
 
@@ -235,19 +220,17 @@ def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str
     is_one = len(columns.images or columns.patterns) == 1
     for path in _add_folders(table, written, root) if is_one else ():
         yield Suggestion(f"the images at {path}", {"image_path": path, "image_column": None})
-    changed = ""
-    for change, folder in _find_changes(names, root, storage.dirname(table.path)):
+    advice = ""
+    for changed, folder in _find_changes(names, root, storage.dirname(table.path)):
         where = {"image_root": folder} if folder != root else {}
-        match change:
-            case _Change(()) if change.case == "__str__":
-                yield Suggestion(f"the images in {folder}", where)
-            case _Change(("\\Z", extension)) if is_one:
-                yield Suggestion(
-                    f"the images with {extension}",
-                    {"image_path": written + extension, "image_column": None, **where},
-                )
-            case _:
-                changed = changed or _describe_change(change, names[0], folder, root)
+        extension = changed.removeprefix(names[0])
+        if not extension:
+            yield Suggestion(f"the images in {folder}", where)
+        elif is_one and extension in _EXTENSIONS:
+            settings = {"image_path": written + extension, "image_column": None, **where}
+            yield Suggestion(f"the images with {extension}", settings)
+        else:
+            advice = advice or _describe_change(changed, names[0], folder, root)
     for name in table.columns if is_one else ():
         if name != columns.image and re.sub(r"[\s_-]", "", name.lower()) in _IDS:
             rows = table.head([name], _ROWS)
@@ -255,8 +238,8 @@ def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str
             if pattern:
                 settings = {"image_path": pattern, "image_column": None, "image_root": None}
                 yield Suggestion(f"the images that are named by {name!r}", settings)
-    if changed:
-        yield changed
+    if advice:
+        yield advice
 
 
 def _add_folders(table: Table, written: str, root: str) -> Iterator[str]:
@@ -274,27 +257,28 @@ def _add_folders(table: Table, written: str, root: str) -> Iterator[str]:
             yield pattern
 
 
-def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tuple[_Change, str]]:
-    """Yields changes that turn all paths into existing files, the simplest first, and the folder of these files."""
-    slashes = (r"\\", "/") if any("\\" in name for name in names) else ()
-    parts = _Change(slashes)(names[0]).split("/")
-    for count in range(min(len(parts), _MOST_FOLDERS)):
-        prefix = "".join(f"{part}/" for part in parts[:count])
-        start = (*slashes, *((f"^{re.escape(prefix)}", "") if prefix else ()))
-        bases = dict.fromkeys((root, beside, storage.dirname(beside)))
-        for base, folder in itertools.product(bases, FOLDERS):
-            where = posixpath.join(base, folder).rstrip("/")
-            for change in _variants(start, has_extension="." in parts[-1]):
-                if all(storage.is_file(storage.join(where, change(name))) for name in names):
-                    yield change, where
+def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tuple[str, str]]:
+    """Yields the first path as changes make it that turn all paths into existing files, and the folder of these files.
+
+    The simplest changes come first.
+    """
+    path = names[0].replace("\\", "/")
+    parts = path.split("/")
+    prefixes = ["".join(f"{part}/" for part in parts[:count]) for count in range(min(len(parts), _MOST_FOLDERS))]
+    bases = dict.fromkeys((root, beside, storage.dirname(beside)))
+    usual = (
+        (posixpath.join(base, folder).rstrip("/"), prefix)
+        for prefix in prefixes
+        for base in bases
+        for folder in FOLDERS
+    )
     # Last, looks for the first image everywhere below the table's folder, then below the folder above.
-    path = _Change(slashes)(names[0])
     near = storage.dirname(beside) if beside.count("/") > _LEAST_DEPTH else beside
-    for where, prefix in dict.fromkeys([*_find_folders(path, beside), *_find_folders(path, near)]):
-        start = (*slashes, *((f"^{re.escape(prefix)}", "") if prefix else ()))
-        for change in _variants(start, has_extension="." in parts[-1]):
-            if all(storage.is_file(storage.join(where, change(name))) for name in names):
-                yield change, where
+    others = (place for folder in dict.fromkeys((beside, near)) for place in _find_folders(path, folder))
+    for where, prefix in itertools.chain(usual, others):
+        for changed in _variants([name.replace("\\", "/").removeprefix(prefix) for name in names]):
+            if all(storage.is_file(storage.join(where, name)) for name in changed):
+                yield changed[0], where
 
 
 def _find_folders(path: str, root: str) -> Iterator[tuple[str, str]]:
@@ -311,10 +295,12 @@ def _find_folders(path: str, root: str) -> Iterator[tuple[str, str]]:
                 yield folder.removesuffix(inner), "".join(f"{one}/" for one in folders[:count])
 
 
-def _variants(start: tuple[str, ...], *, has_extension: bool) -> Iterator[_Change]:
-    yield _Change(start)
+def _variants(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yields paths as they are, with another extension behind or in place of theirs, and in lower or upper case."""
+    yield names
     for extension in _EXTENSIONS:
-        yield _Change((*start, r"\Z", extension))
-        if has_extension:
-            yield _Change((*start, r"\.[^./]*\Z", extension))
-    yield from (_Change(start, case) for case in ("lower", "upper"))
+        yield [name + extension for name in names]
+        if "." in posixpath.basename(names[0]):
+            yield [posixpath.splitext(name)[0] + extension for name in names]
+    yield [name.lower() for name in names]
+    yield [name.upper() for name in names]

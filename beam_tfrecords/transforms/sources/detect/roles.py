@@ -15,7 +15,7 @@ import operator
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from beam_tfrecords import storage
@@ -70,25 +70,9 @@ NO_LABELS = frozenset(
 )
 
 
-class Field(NamedTuple):
-    """A field of an input, and its role.
-
-    Attributes:
-      name: name of the column, feature or member.
-      role: what its cells are.
-    """
-
-    name: str
-    role: Role
-
-
-def describe_fields(cells: Mapping[str, Sequence[Any]]) -> list[Field]:
-    """Returns the role of each field.
-
-    Args:
-      cells: field -> cells of the first samples.
-    """
-    return [Field(name, role_of(name, values)) for name, values in cells.items()]
+def roles_of(cells: Mapping[str, Sequence[Any]]) -> dict[str, Role]:
+    """Returns the role of each field by the cells of the first samples."""
+    return {name: role_of(name, values) for name, values in cells.items()}
 
 
 def role_of(name: str, cells: Iterable[Any]) -> Role:

@@ -20,21 +20,18 @@ from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
 from beam_tfrecords.transforms.sources.detect.mask_pairs import without_masks
-from beam_tfrecords.transforms.sources.detect.row_sidecars import find_rows, list_lists, list_tables, name_label_lists
+from beam_tfrecords.transforms.sources.detect.row_sidecars import find_rows, list_tables, name_label_lists
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.trial import is_usable, suppress_refusals
+from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.selection import Selection
-from beam_tfrecords.transforms.sources.unsupported_formats import NUMBER_LIST
 from beam_tfrecords.transforms.splits import Splits, read_splits, split_of_folder
 
 _MOST_SUGGESTIONS = 3
 _MOST_ANSWERS = 4
 _MOST_TABLES = 2
 _MOST_PATHS = 3
-_MOST_LISTS = 24
-_START_BYTES = 64 << 10
 _MASKS = ("segmentation", "detection_masks")
 _UNLABELLED = {"layout": "image"}
 
@@ -73,22 +70,7 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
     rows = list_rows(tree)[:_MOST_PATHS]
     if rows and not any("label_column" in one.settings for one in suggestions):
         more += f" (tables beside them: {', '.join(map(printable, rows))})"
-    if request.by_folders and (number_list := _find_number_list(tree, request.root)):
-        more += (
-            f" ({printable(number_list)} has numbers and names no image; write a table with a column of image names "
-            "and one of the numbers, and use it as `input` with `image_root`)"
-        )
     return more
-
-
-def _find_number_list(tree: FolderTree, root: str | None) -> str | None:
-    """Returns the path of a list of numbers, such as ILSVRC2012_validation_ground_truth.txt of ImageNet; or None."""
-    for path in list_lists(tree)[:_MOST_LISTS] if root is not None else ():
-        with suppress_refusals():
-            name = storage.join(root or "", path)
-            if NUMBER_LIST.match(storage.read_range(name, 0, min(storage.stat(name).size, _START_BYTES))):
-                return path
-    return None
 
 
 def list_rows(tree: FolderTree) -> list[str]:

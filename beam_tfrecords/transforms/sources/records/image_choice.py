@@ -12,7 +12,7 @@ from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Value
 from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pattern
 from beam_tfrecords.transforms.sources.detect.image_columns import name_images
-from beam_tfrecords.transforms.sources.detect.roles import Role, describe_fields
+from beam_tfrecords.transforms.sources.detect.roles import Role, roles_of
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.folder_metadata import Features
@@ -142,7 +142,7 @@ def _find_paths(texts: FirstRows) -> list[str]:
     """Returns the features that name images; of several with the same names, the one that is called a file or path."""
     cells = first_cells(texts, texts.columns)
     found: dict[tuple[str, ...], str] = {}
-    for name, role in describe_fields(cells):
+    for name, role in roles_of(cells).items():
         if role is not Role.IMAGE:
             continue
         values = tuple(map(str, cells[name]))
