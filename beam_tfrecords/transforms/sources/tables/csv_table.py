@@ -16,11 +16,7 @@ from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.csv_rows import CsvParser
 from beam_tfrecords.transforms.sources.tables.list_file import open_list
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
-from beam_tfrecords.transforms.sources.tables.table_settings import (
-    DETECTED,
-    LabelType,
-    TextSettings,
-)
+from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, LabelType, TextSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import choose_encoding, open_lines, read_start
 from beam_tfrecords.transforms.sources.tables.text_table import TextTable

@@ -32,8 +32,7 @@ from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
 from beam_tfrecords.transforms.sources.tables.table_rows import list_rows
 from beam_tfrecords.transforms.sources.tally import Tally
 
-# Target size of the images in a batch, and the most rows of a batch.
-_BATCH_BYTES = 32 << 20
+# Most rows of a batch.
 _MOST_ROWS = 512
 # Largest gap between two images of a column: a page header with statistics, and levels.
 _GAP_BYTES = 16 << 10
@@ -145,10 +144,8 @@ class ReadHfParquet:
         """
         metadata = file.metadata.row_group(group)
         named = list(self.images.values())
-        size = sum(_image_bytes(metadata, name) for name in named) // max(metadata.num_rows, 1)
         columns = list(self.cells.needed)
-        most = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(size, 1)))
-        rows = fitting_rows(metadata, columns, most=most)
+        rows = fitting_rows(metadata, [*columns, *named], most=_MOST_ROWS)
         with parsing():
             for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, *named], use_threads=False):
                 of_rows = zip(*(_image_cells(batch.column(name)) for name in named), strict=True)
@@ -255,11 +252,6 @@ class _StoredImageFinder:
         offset = self._at + at
         self._at = offset + len(data)
         return Range(self._container.uri, offset, len(data), name, self._container.version)
-
-
-def _image_bytes(group: pq.RowGroupMetaData, image: str) -> int:
-    columns = map(group.column, range(group.num_columns))
-    return sum(one.total_uncompressed_size for one in columns if one.path_in_schema.partition(".")[0] == image)
 
 
 def _image_cells(column: pa.Array) -> Iterator[_Image | list[_Image]]:

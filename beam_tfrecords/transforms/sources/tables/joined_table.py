@@ -237,6 +237,4 @@ def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:
     return JoinedTable(files, splits, fingerprints, size, "", {"split": ""} if splits else names)
 
 
-@functools.lru_cache(maxsize=_MOST_TABLES)
-def _hold(table: JoinedTable) -> dict[str, bytes | None]:
-    return table.read()
+_hold = functools.lru_cache(maxsize=_MOST_TABLES)(JoinedTable.read)

@@ -171,7 +171,7 @@ def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str
         )
         has_points = is_open or any(_find(one, _KEYPOINTS) for one in fields)
         # A layout may have both.
-        wants_both = Content.OBJECTS in needs.required and Content.LABEL in contents and not settings.label_columns
+        wants_both = Content.OBJECTS in needs.required and Content.LABEL in contents
         has_any = Content.OBJECTS in contents or has_polygons
         if not (wants_both or wants_objects(settings, needs, label)) or not has_any:
             return None

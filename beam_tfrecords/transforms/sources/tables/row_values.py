@@ -280,13 +280,13 @@ class RowReader:
 
     def _labels(self, rows: Sequence[Mapping[str, Any]]) -> list[Value]:
         """Applies `label` to several rows."""
-        of, labels = self.columns, None
+        column = self.columns.label
         are_plain = not (
             self.flags or self.text or self.number or self.label_separator or self.class_names or self.has_several
         )
-        if of.label is not None and are_plain:
-            labels = plain_labels(rows, of.label)
-        return [self.label(row) for row in rows] if labels is None else list(labels)
+        if column is not None and are_plain and (labels := plain_labels(rows, column)) is not None:
+            return list(labels)
+        return [self.label(row) for row in rows]
 
     def values(self, row: Mapping[str, Any]) -> Mapping[str, Value]:
         """Returns the values of the features."""

@@ -145,9 +145,7 @@ class _FirstRows:
         return cells
 
 
-@functools.lru_cache(maxsize=_MOST_TABLES)
-def _first_rows(table: Table) -> _FirstRows:
-    return _FirstRows(table)
+_first_rows = functools.lru_cache(maxsize=_MOST_TABLES)(_FirstRows)
 
 
 def first_cells(table: Table, columns: Sequence[str], *, rows: int = 100) -> dict[str, list[Any]]:

@@ -32,7 +32,6 @@ from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
 from beam_tfrecords.transforms.sources.tables.row_values import row_reader
 from beam_tfrecords.transforms.sources.tables.table import RowRange, TableFile, available
 from beam_tfrecords.transforms.sources.tables.table_rows import TableReader
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -63,13 +62,13 @@ class TableSource(Source):
         self._inputs = inputs = request.inputs
         settings, paths = request.spec.table, request.spec.paths
         self._readers: list[TableReader] = []
-        _check_labels(tables, inputs, settings, needs)
+        named = (settings.label_column,) if settings.label_column else settings.label_columns
+        _check_labels(tables, inputs, named, needs)
         files = [file for file, _ in tables]
         of_masks = (paths.mask_root, "mask_root") if paths.mask_root else (paths.image_root, "image_root")
         paired = pair_roots(files, paths.image_root), pair_roots(files, *of_masks)
         # A split stated in `input` takes precedence over a column; a split in the file name does not.
         said = change_settings(settings, split_column="") if inputs.splits else settings
-        named = (settings.label_column,) if settings.label_column else settings.label_columns
         for (file, table), roots, mask_roots in zip(tables, *paired, strict=True):
             own, wanted = said, needs
             if Content.LABEL in needs.contents and len(tables) > 1 and not has_labels(table, named):
@@ -195,10 +194,9 @@ def open_tables(open_table: Callable[[str], TableFile], request: OpenRequest) ->
 
 
 def _check_labels(
-    tables: Sequence[tuple[InputFile, TableFile]], inputs: Inputs, settings: TableSettings, needs: Needs
+    tables: Sequence[tuple[InputFile, TableFile]], inputs: Inputs, named: Sequence[str], needs: Needs
 ) -> None:
     """Raises an error if only some tables have labels, unless the others are the tables of other splits."""
-    named = (settings.label_column,) if settings.label_column else settings.label_columns
     labeled = [(file, table) for file, table in tables if has_labels(table, named)]
     splits = {file.split for file, _ in labeled}
     without = next(

@@ -64,7 +64,9 @@ class TextTable(TableFile):
     def cut(self) -> tuple[Sequence[RowRange], str]:
         """See `TableFile.cut`; reads the file once."""
         size = storage.stat(self.path).size
-        problem = self._find_obstacle()
+        problem = "" if _keeps_lines(self.encoding) else f"its encoding is {self.encoding}"
+        if is_gzip(self.path):
+            problem = "the file is compressed"
         if problem:
             return [], problem if size > _NOTED_BYTES else ""
         ranges: list[RowRange] = []
@@ -90,12 +92,6 @@ class TextTable(TableFile):
         # A header is no row.
         ranges = [part._replace(row=part.row - self.skips) if part.start else part for part in ranges]
         return ranges, problem if size - start > _NOTED_BYTES else ""
-
-    def _find_obstacle(self) -> str:
-        """Returns the reason why the table can only be read as a whole, or ""."""
-        if is_gzip(self.path):
-            return "the file is compressed"
-        return "" if _keeps_lines(self.encoding) else f"its encoding is {self.encoding}"
 
 
 def _keeps_lines(encoding: str) -> bool:
