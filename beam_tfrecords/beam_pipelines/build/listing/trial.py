@@ -92,8 +92,9 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
     mappings, more = list[Suggestion](), ""
     with suppress_refusals():
         mappings += suggest_mappings(spec.source.input)
-        # A format of ours is more certain than a draft.
-        if not (mappings or any("detection" in one.settings.get("layout", "") for one in error.suggestions)):
+        # A format of ours is more certain than a draft; images that are missing say nothing about the format.
+        is_read = any("detection" in one.settings.get("layout", "") for one in error.suggestions)
+        if not (mappings or is_read or error.code == "missing_images"):
             mappings, more = _draft(spec)
     left = {"source": None} if spec.source.source != "auto" else {}
     kept = {"layout"} if spec.layout is not None else set[str]()

@@ -71,7 +71,7 @@ def list_lists(tree: FolderTree) -> list[str]:
 
 def name_label_lists(tree: FolderTree) -> list[str]:
     """Returns the text files whose names contain a split or a word for labels."""
-    return [path for path in list_lists(tree) if split_of_list(path) or _LABEL_WORDS.search(posixpath.basename(path))]
+    return [path for path in list_lists(tree) if _split_in_name(path) or _LABEL_WORDS.search(posixpath.basename(path))]
 
 
 def name_split_lists(tree: FolderTree) -> list[str]:
@@ -181,7 +181,11 @@ def _plain(path: str) -> str:
 def split_of_list(path: str) -> str | None:
     """Returns the split in the name of a list or table, or that of its folder, or None."""
     folders = (split for name in path.split("/")[:-1] if (split := split_of_folder(name)))
-    return split_in_name("_".join(_words(path))) or next(folders, None)
+    return _split_in_name(path) or next(folders, None)
+
+
+def _split_in_name(path: str) -> str | None:
+    return split_in_name("_".join(_words(path)))
 
 
 def _words(path: str) -> list[str]:
