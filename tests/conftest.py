@@ -19,6 +19,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
+from beam_tfrecords import extras
 from beam_tfrecords.beam_pipelines.messages import progress
 from beam_tfrecords.errors import RequestError
 from tests.plain_runner import plain_pipelines, without_reports
@@ -38,6 +39,16 @@ _PROFILE = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, He
 hypothesis.settings.register_profile("gate", max_examples=15, derandomize=True, **_PROFILE)
 hypothesis.settings.register_profile("nightly", max_examples=100, print_blob=True, **_PROFILE)
 hypothesis.settings.load_profile("gate")
+
+
+install_release = extras.install_release
+
+
+@contextlib.contextmanager
+def released_as(wheel: Path) -> Iterator[None]:
+    """Lets commands that install the release take a wheel."""
+    with unittest.mock.patch.object(extras, "RELEASED_AS", str(wheel)):
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -17,6 +17,7 @@ from beam_tfrecords.features.layouts import Layout, parse_layout
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
+from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef
 
@@ -55,6 +56,10 @@ class Hostile:
     hang: str = ""
     bug: str = ""
     killed: str = ""
+
+    @property
+    def class_names(self) -> ClassNames:
+        return self.convert.class_names
 
     @property
     def layout(self) -> Layout:

@@ -99,7 +99,7 @@ def read_changes(path: str) -> dict[str, Any] | None:
 
 
 def was_finished(path: str) -> bool:
-    """Whether a folder without `_SUCCESS` has the manifest of a dataset, which is written just before it."""
+    """Whether a folder without a valid `_SUCCESS` has the manifest of a dataset, which is written just before it."""
     return storage.exists(storage.join(path, MANIFEST)) and not storage.exists(storage.join(path, REMOVED))
 
 

@@ -102,11 +102,10 @@ def _read_folder(root: str, name: str) -> Version:
         state = State.FINISHED if success.version == name else State.FOREIGN
         with contextlib.suppress(OSError):  # removed in the meantime
             return Version(name, state, storage.stat(file).modified, is_link)
-    has_file = storage.exists(file)
-    if not has_file and was_finished(path):
+    if was_finished(path):
         return Version(name, State.DAMAGED, is_link=is_link)
     # Other programs also write files of this name.
-    is_foreign = success is None and has_file
+    is_foreign = success is None and storage.exists(file)
     return Version(name, State.FOREIGN if is_foreign else State.UNFINISHED, is_link=is_link)
 
 

@@ -246,8 +246,9 @@ RECORD_LAYOUTS = [
         suggestions=[
             {"train": _labels(6), "extra": _labels(2)},
             {"train": _labels(2), "extra": _labels(2)},
-            {"train": _labels(2), "extra": _labels(2)},
             {"train": _labels(4)},
+            {"train": _labels(4)},
+            {"train": _labels(2), "extra": _labels(2)},
         ],
     ),
     RecordLayout(

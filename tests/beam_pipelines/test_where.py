@@ -139,7 +139,7 @@ def test_columns_of_the_layout_and_several_labels_are_known(tmp_path, rows, conv
     words, whole = rows
     ran = convert(*words, f"--output={tmp_path / 'out'}", f"--where={where}")
     if keys is None:
-        ran.refused("invalid_condition", says=["nothing between them"])
+        ran.refused("invalid_condition", says=["no operator between two texts"])
         return
     if not keys:
         assert (ran.code, "were filtered" in ran.err) == (3, True)

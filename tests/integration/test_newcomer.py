@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords import extras
-from tests.conftest import PHOTOS
+from tests.conftest import PHOTOS, install_release, released_as
 from tests.docs.following import Follower
 from tests.docs.pages import PROJECT, Passage, split_page
 from tests.docs.tutorial_notebook import NOTEBOOK, PAGE
@@ -40,7 +39,7 @@ class Newcomer:
         self._add("text", text, "cat {file}")
 
     def types(self, text: str, *, exit_code: int = 0) -> None:
-        text = extras.install_release(text)
+        text = install_release(text)
         shown = "\n".join(f"$ {line}" if not line.startswith(" ") else line for line in text.splitlines())
         self._add("text", shown + "\n", "cat {file}")
         self._add("sh", text, "source {file}", exit_code=exit_code)
@@ -86,8 +85,7 @@ def home(tmp_path_factory) -> Iterator[Path]:
     (wheel,) = wheels.iterdir()
     shutil.rmtree(clone)
     shutil.copytree(PHOTOS, home / "photos")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extras, "RELEASED_AS", str(wheel))
+    with released_as(wheel):
         yield home
     shutil.rmtree(home / "tfrecords", ignore_errors=True)
 

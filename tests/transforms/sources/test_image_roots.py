@@ -95,7 +95,7 @@ def test_a_single_file_has_the_folder_of_its_split(write, places, tmp_path):
 @pytest.mark.parametrize("around", ["test_run", "train", "val2017"])
 def test_a_folder_around_everything_is_no_split(write, open_form, tmp_path, around):
     roots = both(tmp_path, f"{around}/train", f"{around}/val")
-    with refuses("ambiguous_image", "image_root", "input", says=["/train/a.jpg'", "/val/a.jpg'"]):
+    with refuses("ambiguous_image", "image_root", says=["/train/a.jpg'", "/val/a.jpg'"]):
         list(open_form(write("x", around), image_root=roots).samples())
     words = (f"train={roots[0]}", f"val={roots[1]}")
     with refuses("unmatched_roots", "image_root", "input", says=["train, validation"]):
@@ -135,9 +135,7 @@ def test_another_folder_than_those_of_the_files_is_meant(write, places, tmp_path
 @pytest.mark.parametrize(("words", "folders"), [(["x"], ["one", "two"]), (["x", "y"], ["one", "two", "three"])])
 def test_a_name_in_several_folders_is_refused(write, open_form, tmp_path, words, folders):
     roots = both(tmp_path, *folders)
-    with refuses(
-        "ambiguous_image", "image_root", "input", says=["/one/a.jpg'", "/two/a.jpg'", "image_root=train=FOLDER"]
-    ):
+    with refuses("ambiguous_image", "image_root", says=["/one/a.jpg'", "/two/a.jpg'", "image_root=train=FOLDER"]):
         list(open_form(*map(write, words), image_root=roots).samples())
 
 

@@ -212,7 +212,7 @@ class Mark:
         ({"x": PIXELS.astype(np.int64), "y": LABELS}, Refusal("invalid_file", "input", says=["uint8 or uint16"])),
         (
             {"x": np.asfortranarray(PIXELS), "y": LABELS},
-            Refusal("invalid_file", "input", says=["Fortran's order", "ascontiguousarray"]),
+            Refusal("invalid_file", "input", says=["Fortran order", "ascontiguousarray"]),
         ),
         ({"x": PIXELS.reshape(6, 72), "y": LABELS}, Refusal("invalid_file", "input", says=["no array of images"])),
         ({"x": COLORS[0]}, Refusal("invalid_file", "input", says=["expected images"])),
