@@ -46,7 +46,7 @@ Group: TypeAlias = "tuple[str, str | None]"
 
 
 @dataclasses.dataclass(frozen=True)
-class Chosen:
+class ChosenRecord:
     """A record to show.
 
     Attributes:
@@ -78,9 +78,9 @@ class IndexScan:
       sides: ("source" or "stored", "shorter", "longer" or "aspect") -> pixels, or width / height.
     """
 
-    chosen: dict[Group, list[Chosen]]
-    extremes: dict[str, list[tuple[float, Chosen]]]
-    named: dict[tuple[str, str], Chosen]
+    chosen: dict[Group, list[ChosenRecord]]
+    extremes: dict[str, list[tuple[float, ChosenRecord]]]
+    named: dict[tuple[str, str], ChosenRecord]
     lengths: dict[str, np.ndarray]
     sides: dict[tuple[str, str], np.ndarray]
 
@@ -122,7 +122,7 @@ def scan_index(dataset: Dataset, names: Collection[tuple[str, str]], *, progress
     splits = {split: _read_split(dataset, split, progress) for split in dataset.split_starts if dataset.splits[split]}
     if not splits:
         return IndexScan({}, {}, {}, {}, {})
-    chosen: dict[Group, list[Chosen]] = {}
+    chosen: dict[Group, list[ChosenRecord]] = {}
     for (split, label), most in choose_groups(dataset).items():
         near = splits[split]
         if dataset.compression != "none":  # a compressed shard can only be read from its start
@@ -175,12 +175,12 @@ def _read_split(dataset: Dataset, split: str, progress: ReadProgress | None) -> 
     return rows.append_column("number", pa.array(np.arange(rows.num_rows)))
 
 
-def _record(rows: pa.Table, row: int) -> Chosen:
+def _record(rows: pa.Table, row: int) -> ChosenRecord:
     (found,) = rows.slice(row, 1).to_pylist()
-    return Chosen(**{field.name: found.get(field.name) for field in dataclasses.fields(Chosen)})
+    return ChosenRecord(**{field.name: found.get(field.name) for field in dataclasses.fields(ChosenRecord)})
 
 
-def _find_extremes(rows: pa.Table, column: str, is_largest: bool, most: int) -> list[tuple[float, Chosen]]:
+def _find_extremes(rows: pa.Table, column: str, is_largest: bool, most: int) -> list[tuple[float, ChosenRecord]]:
     values = rows[column].to_numpy().astype(float)
     known = np.flatnonzero(np.isfinite(values))
     # The stable sort keeps the first of equal values.

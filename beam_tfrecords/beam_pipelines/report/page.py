@@ -21,7 +21,7 @@ from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_image
 from beam_tfrecords.beam_pipelines.report.index_scan import (
     EXTREMES,
     MOST_ROWS,
-    Chosen,
+    ChosenRecord,
     IndexScan,
     choose_groups,
     scan_index,
@@ -308,7 +308,7 @@ def _pictured(group: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _copies(
-    samples: Mapping[Chosen, ShownRecord], scan: IndexScan, duplicates: Sequence[Mapping[str, Any]]
+    samples: Mapping[ChosenRecord, ShownRecord], scan: IndexScan, duplicates: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], list[ShownRecord]]]:
     """Returns the groups with images that can be shown, and these images."""
     found = []

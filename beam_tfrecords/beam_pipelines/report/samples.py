@@ -22,7 +22,7 @@ from beam_tfrecords.beam_pipelines.report.drawing import (
     from_pixels,
     put_side_by_side,
 )
-from beam_tfrecords.beam_pipelines.report.index_scan import Chosen
+from beam_tfrecords.beam_pipelines.report.index_scan import ChosenRecord
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.features.contents import Content
@@ -58,7 +58,7 @@ class ShownRecord:
       boxes: boxes of its objects, the largest first, up to a maximum.
     """
 
-    chosen: Chosen
+    chosen: ChosenRecord
     image: str = ""
     width: int = 0
     height: int = 0
@@ -72,7 +72,7 @@ def thumbnail_side(dataset: Dataset) -> int:
     return _SIDE_WITH_BOXES if {Content.OBJECTS, Content.MASK} & dataset.layout.required else _SIDE
 
 
-def read_shown(dataset: Dataset, groups: Iterable[Sequence[Chosen]]) -> dict[Chosen, ShownRecord]:
+def read_shown(dataset: Dataset, groups: Iterable[Sequence[ChosenRecord]]) -> dict[ChosenRecord, ShownRecord]:
     """Reads chosen records up to a limit of pixels, starting with the first of every group.
 
     Raises:
@@ -91,7 +91,7 @@ def read_shown(dataset: Dataset, groups: Iterable[Sequence[Chosen]]) -> dict[Cho
     }
 
 
-def _read_split(dataset: Dataset, split: str, chosen: Sequence[Chosen]) -> Iterator[tuple[Chosen, bytes]]:
+def _read_split(dataset: Dataset, split: str, chosen: Sequence[ChosenRecord]) -> Iterator[tuple[ChosenRecord, bytes]]:
     """Yields records of a split, which are sorted by their numbers."""
     if dataset.compression == "none":
         records = dataset.records(split, form="bytes").joined(_GAP_BYTES)
@@ -110,7 +110,7 @@ def _read_split(dataset: Dataset, split: str, chosen: Sequence[Chosen]) -> Itera
         raise BuildError(f"{first} cannot be read: {error}") from error
 
 
-def _group(chosen: Sequence[Chosen]) -> Iterator[Sequence[Chosen]]:
+def _group(chosen: Sequence[ChosenRecord]) -> Iterator[Sequence[ChosenRecord]]:
     """Yields groups of records that fit in memory: a few large ones, or many small ones."""
     start = pixels = 0
     for index, one in enumerate(chosen):
@@ -123,7 +123,7 @@ def _group(chosen: Sequence[Chosen]) -> Iterator[Sequence[Chosen]]:
         yield chosen[start:]
 
 
-def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> ShownRecord:
+def _describe(dataset: Dataset, chosen: ChosenRecord, data: bytes) -> ShownRecord:
     read = ReadExample(dataset.layout.features, dataset.images, pixels=False)
     example = read(data)
     boxes = find_boxes(dataset, example)

@@ -107,7 +107,7 @@ class ServerJob(FollowedJob):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Server:
+class _JobServer:
     """A job server that Beam starts on this machine.
 
     Attributes:
@@ -124,11 +124,11 @@ class _Server:
 
 
 _SERVERS = {
-    "sparkrunner": _Server(
+    "sparkrunner": _JobServer(
         jar=("spark_job_server_jar", "spark-3-job-server/spark-3-job-server.jar", "spark:3"),
         master=("spark_master_url", "local[4]"),
     ),
-    "prismrunner": _Server(
+    "prismrunner": _JobServer(
         # Beam shows Prism's console output at any log level.
         flags=(("prism_log_kind", "text"),),
         # Otherwise Beam reuses the Prism of an earlier pipeline in this process and ignores `prism_location`.
@@ -141,7 +141,7 @@ class PortableRunner(Runner):
     """A job server: the one at `job_endpoint`, or one that Beam starts and that ends with its launcher."""
 
     @property
-    def _server(self) -> _Server | None:
+    def _server(self) -> _JobServer | None:
         """The job server that Beam starts; None for one of the user, or one that only Beam knows."""
         is_given = self.arguments.given["job_endpoint"] is not None
         return None if is_given else _SERVERS.get(self.name.rpartition(".")[2].lower())

@@ -25,7 +25,7 @@ _MOST_SUSPENDED, _MOST_SILENT = 30.0, 600.0
 _LOOK_SECONDS = 1.0
 
 
-class _Server(NamedTuple):
+class _ForkServer(NamedTuple):
     """A running server.
 
     Attributes:
@@ -48,7 +48,7 @@ class _Server(NamedTuple):
 
 _lock = threading.Lock()
 # The server of this process, and earlier ones, whose workers may still run.
-_servers: list[_Server] = []
+_servers: list[_ForkServer] = []
 _modules = [f"beam_tfrecords.transforms.{name}" for name in _MODULES]
 
 
@@ -122,7 +122,7 @@ def start_process(files: Sequence[int]) -> ForkedProcess:
     raise AssertionError
 
 
-def _start() -> _Server:
+def _start() -> _ForkServer:
     requests, theirs = socket.socketpair()
     alive, life = os.pipe()
     # The working folder is the user's, so the server does not search it for modules.
@@ -153,7 +153,7 @@ def _start() -> _Server:
         os.close(alive)
     # The server ends by itself, and `has_ended` waits for it.
     process.returncode = 0
-    return _Server(process.pid, requests, life)
+    return _ForkServer(process.pid, requests, life)
 
 
 @contextlib.contextmanager
