@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
@@ -17,10 +17,8 @@ from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, PipelinePartition, ReadPartition, StagingFiles
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tally import Tally
-
-if TYPE_CHECKING:
-    from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 
 
 class Source:

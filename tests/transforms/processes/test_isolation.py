@@ -117,3 +117,15 @@ def test_a_shorter_limit_of_another_thread_is_kept_when_this_one_ends():
 
 def _reject(ref, data):
     raise SampleError(Stage.DECODE, FailureReason.CORRUPT, "as asked")
+
+
+def _where() -> str:
+    return os.getcwd()
+
+
+def test_a_process_works_in_the_folder_that_its_caller_works_in(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        with isolated(_where, 30) as where:
+            assert where() == str(tmp_path / name)

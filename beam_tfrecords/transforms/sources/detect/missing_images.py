@@ -79,6 +79,8 @@ def _with_known_schemes(table: Table, images: Iterator[str]) -> Iterator[str]:
         try:
             storage.check_scheme(first)
         except storage.SchemeError as error:
+            if error.code != "unknown_scheme":
+                raise
             raise RequestError(
                 f"{quote_input(table.path)}: {error}; expected paths, which `image_root` completes",
                 code="missing_images",

@@ -89,8 +89,9 @@ def suggest_mapping(name: str, settings: Mapping[str, Any] | None = None) -> Sug
 
 
 def list_some(folder: str) -> list[storage.FileEntry]:
-    """Returns the first files below a folder."""
-    return list(itertools.islice(storage.list_files(folder, literal=True), _MOST_LISTED))
+    """Returns the first files below a folder, sorted, so that a message names the same one everywhere."""
+    listed = itertools.islice(storage.list_files(folder, literal=True), _MOST_LISTED)
+    return sorted(listed, key=lambda file: file.path)
 
 
 def choose_documents(files: Iterable[storage.FileEntry], *, most: int = _MOST_DOCUMENTS) -> list[storage.FileEntry]:

@@ -305,7 +305,7 @@ def test_a_mask_of_numbers_has_the_size_of_its_image(tmp_path, read):
         ("another size", {"image": COLORS[0].tobytes(), "height": 6, "width": 6}, "missing_pixel_size",
          ["90 bytes beside height 6, width 6"]),
         ("another type", {"image": NOISE[0].tobytes(), **SIZE}, "missing_pixel_size",
-         ["720 bytes beside height 6, width 5, depth 3", "numbers of uint8"]),
+         ["720 bytes beside height 6, width 5, depth 3", "uint8 pixels"]),
         ("one float or four colors", {"image": SHARES[0, ..., 0].tobytes(), **SIDES}, "missing_pixel_size",
          ["120 bytes"]),
         ("no range", {"image": NOISE[0] * 9 - 4, **SIZE}, "unclear_pixels",
