@@ -81,6 +81,9 @@ def names_images(tree: FolderTree, root: str, path: str) -> bool:
 def _is_image(word: str, folder: str, names: Sequence[str]) -> bool:
     """Whether a word is the path of an image in a folder, without its extension or leading zeros too."""
     split = [posixpath.splitext(name) for name in names]
+    if storage.has_scheme(folder):
+        # Some names are known; to ask the store for each word would take minutes.
+        return posixpath.basename(word) in {*names, *(stem for stem, _ in split)}
     widths = {len(stem) if stem.isdecimal() else 0 for stem, _ in split}
     padded = {word.zfill(width) for width in widths} if word.isdecimal() else {word}
     endings = {"", *(extension for _, extension in split)}
