@@ -43,12 +43,12 @@ class MovedBoxes:
     @property
     def whole(self) -> np.ndarray:
         """[n] areas of the whole boxes in square pixels of the old image."""
-        return areas(self.old)
+        return _areas(self.old)
 
     @property
     def areas(self) -> np.ndarray:
         """[n] areas of the clipped boxes in square pixels of the new image."""
-        return areas(self.boxes)
+        return _areas(self.boxes)
 
 
 def move_boxes(
@@ -91,7 +91,7 @@ def clip_boxes(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return np.clip(boxes, 0, np.array(size * 2))
 
 
-def areas(boxes: np.ndarray) -> np.ndarray:
+def _areas(boxes: np.ndarray) -> np.ndarray:
     """Returns [n] areas of boxes."""
     with np.errstate(invalid="ignore", over="ignore"):
         found: np.ndarray = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])

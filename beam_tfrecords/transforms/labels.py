@@ -171,7 +171,7 @@ def name_by_texts(
     numbered = {label: label.split("\t", 1) for label in labels if isinstance(label, str) and "\t" in label}
     texts = {int(number): text for number, text in numbered.values()}
     others = [label for label in labels if label not in numbered]
-    known = {text: number for number, text in texts.items()} if are_texts else {}
+    known = set(texts.values()) if are_texts else set[str]()
     are_names = len(texts) == len(set(texts.values())) == len(numbered) and not any(
         label not in (None, "") and label not in known for label in others
     )

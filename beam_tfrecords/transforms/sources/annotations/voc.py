@@ -114,7 +114,7 @@ class AnnotatedFolders(Source):
           root: path of the folder.
           prefix: key prefix.
           split_of_root: split of all images, if the input states it.
-          tally: counts what is no sample.
+          tally: counts the files that are not samples.
         """
         raise NotImplementedError
 

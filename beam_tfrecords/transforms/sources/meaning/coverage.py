@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.refs.sample_refs import Range, SampleRef, Scalar, is_mask, is_object_mask
+from beam_tfrecords.transforms.refs.sample_refs import Range, SampleRef, Scalar, is_mask
 from beam_tfrecords.transforms.sources.meaning.facts import Facts
 from beam_tfrecords.transforms.sources.names import printable
 
@@ -62,9 +62,8 @@ class Trial:
     def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool) -> Trial:
         """Returns what some references have for a layout that needs these contents."""
         labels: dict[Scalar, int] = {}
-        images: set[str] = set()
+        images: set[tuple[str, int]] = set()
         masks: set[str] = set()
-        parts: set[tuple[str, int]] = set()
         labelled = objects = 0
         has_objects, has_label = Content.OBJECTS in contents, Content.LABEL in contents
         for ref in refs:
@@ -75,13 +74,12 @@ class Trial:
             labelled += bool(named)
             objects += len(found) if has_objects else 0
             for name, locator in ref.images.items():
-                if is_mask(name) or is_object_mask(name):
+                if is_mask(name):
                     masks.add(locator.uri)
                 else:
-                    images.add(locator.uri)
-                    parts.add((locator.uri, locator.offset if isinstance(locator, Range) else 0))
+                    images.add((locator.uri, locator.offset if isinstance(locator, Range) else 0))
         splits = frozenset(ref.split for ref in refs if ref.split)
-        used = frozenset(images), len(parts), frozenset(masks)
+        used = frozenset(uri for uri, _ in images), len(images), frozenset(masks)
         return cls(contents, len(refs), labelled, splits, labels, objects, *used, is_whole)
 
 
@@ -180,7 +178,7 @@ def _name_left(facts: Facts, used: frozenset[str]) -> list[str]:
             folder = posixpath.dirname(folder)
     left = []
     for group in facts.groups:
-        unused = sorted(group.paths - used) if group.are_images else ()
+        unused = sorted(group.paths - used)
         folder = _below(group.folder, facts.roots)
         if unused and folder in folders:
             left.append(posixpath.join(folder, _glob_of([posixpath.basename(path) for path in unused])))

@@ -1,4 +1,4 @@
-"""Facts about an input: one bounded look at the files of its folders."""
+"""Facts about an input: one bounded look at the images in its folders."""
 
 from __future__ import annotations
 
@@ -16,29 +16,25 @@ _MOST_FILES = 20_000
 
 @dataclasses.dataclass(frozen=True)
 class FileGroup:
-    """The files of one extension directly in a folder.
+    """The images of one extension directly in a folder.
 
     Attributes:
       folder: path of the folder, such as `/data/photos/train`.
-      extension: extension in lower case.
-      are_images: whether the extension is that of an image format.
       paths: their paths.
     """
 
     folder: str
-    extension: str
-    are_images: bool
     paths: frozenset[str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """The files of an input.
+    """The images of an input.
 
     Attributes:
       roots: the folders of the input; none for files.
-      groups: the files in them, by folder and extension, sorted.
-      is_whole: whether these are all files.
+      groups: the images in them, by folder and extension, sorted.
+      is_whole: whether these are all images.
     """
 
     roots: Sequence[str]
@@ -48,11 +44,11 @@ class Facts:
     @property
     def images(self) -> frozenset[str]:
         """Paths of all images."""
-        return frozenset().union(*(group.paths for group in self.groups if group.are_images))
+        return frozenset().union(*(group.paths for group in self.groups))
 
 
 def summarise(inputs: Sequence[str]) -> Facts:
-    """Lists the files of the folders among some inputs, without hidden files.
+    """Lists the images of the folders among some inputs, without hidden ones.
 
     Args:
       inputs: paths, without their splits.
@@ -67,12 +63,8 @@ def summarise(inputs: Sequence[str]) -> Facts:
         for file in itertools.islice(storage.list_files(root, literal=True), _MOST_FILES - files):
             files += 1
             below = file.path[len(root) :].lstrip("/")
-            kind = skipped_kind(below)
-            if (kind is None or kind.startswith(".")) and has_extension(below):
+            if skipped_kind(below) is None and has_extension(below):
                 extension = posixpath.splitext(below)[1].lower()
                 found.setdefault((storage.dirname(file.path), extension), set()).add(file.path)
-    groups = [
-        FileGroup(folder, extension, skipped_kind(f"x{extension}") is None, frozenset(paths))
-        for (folder, extension), paths in sorted(found.items())
-    ]
+    groups = [FileGroup(folder, frozenset(paths)) for (folder, _), paths in sorted(found.items())]
     return Facts(roots, groups, files < _MOST_FILES)
