@@ -170,7 +170,7 @@ setup(
     package_data={
         "beam_tfrecords": ["py.typed", "habits.yaml", "features/*.proto", "features/*.pyi"],
         "beam_tfrecords.beam_pipelines": ["report/*.jinja", "demo/CREDITS.md", "demo/photos/*/*.jpg"],
-        "beam_tfrecords.transforms.sources.documents": ["mappings/*.yaml"],
+        "beam_tfrecords.transforms.sources.annotated": ["mappings/*.yaml"],
         "beam_tfrecords.transforms": ["images/color_tables/*.txt", "publishing/croissant_terms.json"],
     },
     install_requires=INSTALL_REQUIRES,

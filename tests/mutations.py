@@ -49,7 +49,7 @@ class Area:
 _OF_COLUMNS = ("columns", "column_suggestions", "label_columns", "missing_images", "split_column", "unnamed_columns")
 AREAS = {
     "annotations": Area(
-        ["transforms/sources/annotations/[acvy]*.py", "beam_pipelines/build/checks/annotations.py"],
+        ["transforms/sources/annotated/[acvy]*.py", "beam_pipelines/build/checks/annotations.py"],
         [],
         ["cases/test_cases.py", "properties/test_annotations.py"],
     ),

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.transforms.sources.annotations import json_stream
-from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
+from beam_tfrecords.transforms.sources.annotated import json_stream
+from beam_tfrecords.transforms.sources.annotated.json_stream import JsonError, read_arrays
 from tests.each import each
 
 TEXTS = st.text(max_size=4)

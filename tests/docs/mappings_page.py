@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from beam_tfrecords.transforms.sources.documents import mapping
+from beam_tfrecords.transforms.sources.annotated import mapping
 from tests.docs.pages import PROJECT
 
 PAGE = PROJECT / "docs" / "mappings.md"
@@ -22,7 +22,7 @@ def table() -> str:
 
 def _rows() -> Iterator[str]:
     for name in mapping.mapping_names():
-        path = PROJECT / "beam_tfrecords/transforms/sources/documents/mappings" / f"{name}.yaml"
+        path = PROJECT / "beam_tfrecords/transforms/sources/annotated/mappings" / f"{name}.yaml"
         comments = re.findall(r"^# (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
         text = re.sub(r"(https?://\S+)", r"[format](\1).", " ".join(comments)).rstrip()
         documents = mapping.read_mapping(name).documents

@@ -17,7 +17,7 @@ from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.features.fields import COLUMN, COLUMNS, FIELDS, NAMED_IMAGE
 from beam_tfrecords.features.layouts import ALL_COLUMNS, NAMED, SAME
-from beam_tfrecords.transforms.sources.documents.mapping import KEYS
+from beam_tfrecords.transforms.sources.annotated.mapping import KEYS
 from beam_tfrecords.transforms.sources.registry import FILE_EXTENSIONS, NAMES
 from tests.docs import mappings_page
 from tests.docs.pages import PAGES, PROJECT, prose_of

@@ -87,7 +87,7 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
     if spec.source.mapping or error.code not in _UNREAD:
         return error
     # Only refused inputs need this module.
-    from beam_tfrecords.transforms.sources.documents.recognition import suggest_mappings
+    from beam_tfrecords.transforms.sources.annotated.recognition import suggest_mappings
 
     mappings, more = list[Suggestion](), ""
     with suppress_refusals():
@@ -110,7 +110,7 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
 
 def _draft(spec: BuildSpec) -> tuple[list[Suggestion], str]:
     """Suggests a mapping that is drafted from the documents of an input, or says that some may annotate the images."""
-    from beam_tfrecords.transforms.sources.documents.drafting import describe_draft, find_draft
+    from beam_tfrecords.transforms.sources.annotated.drafting import describe_draft, find_draft
 
     text, document = find_draft(name_inputs(spec.source.input).paths[0])
     if not text:

@@ -9,12 +9,12 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.sources.annotations.yolo_labels import holds_shares
+from beam_tfrecords.transforms.sources.annotated.recognition import fitting_mappings, suggest_mapping
+from beam_tfrecords.transforms.sources.annotated.yolo_labels import holds_shares
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
-from beam_tfrecords.transforms.sources.documents.recognition import fitting_mappings, suggest_mapping
 
 COCO, YOLO, VOC = "COCO", "YOLO", "Pascal VOC"
 # Extensions of YOLO's data files.

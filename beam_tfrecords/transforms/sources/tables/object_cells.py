@@ -12,7 +12,7 @@ from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit, Objects, check_count
 from beam_tfrecords.transforms.settings import change_settings
-from beam_tfrecords.transforms.sources.annotations.annotated import pack_keypoints
+from beam_tfrecords.transforms.sources.annotated.shell import pack_keypoints
 from beam_tfrecords.transforms.sources.detect.column_names import find_usual, plain_name
 from beam_tfrecords.transforms.sources.detect.roles import parse_cell
 from beam_tfrecords.transforms.sources.inputs import quote_input

@@ -10,8 +10,8 @@ import pytest
 from jmespath.exceptions import JMESPathError
 from jmespath.visitor import TreeInterpreter
 
-from beam_tfrecords.transforms.sources.documents.compiled import compile_tree
-from beam_tfrecords.transforms.sources.documents.mapping import (
+from beam_tfrecords.transforms.sources.annotated.compiled import compile_tree
+from beam_tfrecords.transforms.sources.annotated.mapping import (
     _FUNCTIONS,
     DocumentMapping,
     Expression,

@@ -11,7 +11,7 @@ import PIL.Image
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.transforms.sources.documents import mapping
+from beam_tfrecords.transforms.sources.annotated import mapping
 from tests.beam_pipelines.dataset_records import read_dataset
 from tests.transforms.sources.documents.formats import (
     FORMATS,

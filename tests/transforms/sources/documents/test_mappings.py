@@ -10,9 +10,9 @@ import pytest
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import unpack_polygons
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
-from beam_tfrecords.transforms.sources.documents import recognition, trees
-from beam_tfrecords.transforms.sources.documents.mapping import mapping_names
-from beam_tfrecords.transforms.sources.documents.recognition import suggest_mappings
+from beam_tfrecords.transforms.sources.annotated import recognition, trees
+from beam_tfrecords.transforms.sources.annotated.mapping import mapping_names
+from beam_tfrecords.transforms.sources.annotated.recognition import suggest_mappings
 from tests.conftest import run_command
 from tests.converting import repacked
 from tests.each import each

@@ -7,7 +7,7 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.objects.polygons import unpack_polygons
-from beam_tfrecords.transforms.sources.documents import recognition
+from beam_tfrecords.transforms.sources.annotated import recognition
 from tests.each import each
 from tests.transforms.sources.documents.formats import (
     IMAGES,

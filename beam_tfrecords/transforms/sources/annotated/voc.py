@@ -17,13 +17,13 @@ from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
-from beam_tfrecords.transforms.sources.annotations.annotated import (
+from beam_tfrecords.transforms.sources.annotated.shell import (
     describe_bare,
     reference,
     refuse_folders_as_splits,
     rejected,
 )
-from beam_tfrecords.transforms.sources.annotations.voc_xml import read_annotation
+from beam_tfrecords.transforms.sources.annotated.voc_xml import read_annotation
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.names import plain_path
 from beam_tfrecords.transforms.sources.image_files import with_masks

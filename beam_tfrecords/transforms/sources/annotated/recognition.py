@@ -15,8 +15,8 @@ from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import SampleError, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, as_list
-from beam_tfrecords.transforms.sources.documents.mapping import (
+from beam_tfrecords.transforms.sources.annotated.mapped_objects import ObjectReader, as_list
+from beam_tfrecords.transforms.sources.annotated.mapping import (
     HEADING,
     ITEMS,
     STEM,
@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.sources.documents.mapping import (
     mapping_names,
     read_mapping,
 )
-from beam_tfrecords.transforms.sources.documents.trees import LINES, ROWS, read_samples
+from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, read_samples
 from beam_tfrecords.transforms.sources.inputs import find_entries, name_inputs
 from beam_tfrecords.transforms.sources.names import has_extension, is_image_name
 

@@ -14,7 +14,7 @@ from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.transforms.labels import whole_number
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_polygons, pack_segmentation, turn_box
-from beam_tfrecords.transforms.sources.documents.mapping import RUNS, DocumentMapping, Expression, ObjectMapping, Unit
+from beam_tfrecords.transforms.sources.annotated.mapping import RUNS, DocumentMapping, Expression, ObjectMapping, Unit
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.box_cells import to_corners
 from beam_tfrecords.transforms.sources.tables.cells import read_label

@@ -15,11 +15,11 @@ from xml.etree import ElementTree
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_elements
-from beam_tfrecords.transforms.sources.annotations.voc_xml import parse_xml
-from beam_tfrecords.transforms.sources.documents.compiled import names_of
-from beam_tfrecords.transforms.sources.documents.document_fields import DocumentFields
-from beam_tfrecords.transforms.sources.documents.mapping import HEADING, DocumentMapping, Expression
+from beam_tfrecords.transforms.sources.annotated.compiled import names_of
+from beam_tfrecords.transforms.sources.annotated.document_fields import DocumentFields
+from beam_tfrecords.transforms.sources.annotated.json_stream import JsonError, read_elements
+from beam_tfrecords.transforms.sources.annotated.mapping import HEADING, DocumentMapping, Expression
+from beam_tfrecords.transforms.sources.annotated.voc_xml import parse_xml
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.path_rule import shorten

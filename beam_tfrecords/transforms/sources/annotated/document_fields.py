@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.transforms.sources.documents.mapping import RUNS, DocumentMapping, Expression
+from beam_tfrecords.transforms.sources.annotated.mapping import RUNS, DocumentMapping, Expression
 from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE
 
 # Functions that take all values of an object, whose names are data.

@@ -22,20 +22,20 @@ from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.annotations.annotated import (
+from beam_tfrecords.transforms.sources.annotated.shell import (
     describe_bare,
     reference,
     refuse_folders_as_splits,
     rejected,
 )
-from beam_tfrecords.transforms.sources.annotations.yolo_data import (
+from beam_tfrecords.transforms.sources.annotated.yolo_data import (
     YoloData,
     YoloPaths,
     is_list,
     read_data,
     without_folders,
 )
-from beam_tfrecords.transforms.sources.annotations.yolo_labels import (
+from beam_tfrecords.transforms.sources.annotated.yolo_labels import (
     KEYPOINT_VALUES,
     OUTLINE_VALUES,
     LabelFiles,

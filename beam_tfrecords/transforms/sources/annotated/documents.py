@@ -20,18 +20,11 @@ from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.annotations.annotated import (
-    describe_bare,
-    reference,
-    refuse_folders_as_splits,
-    rejected,
-)
-from beam_tfrecords.transforms.sources.description import Description
-from beam_tfrecords.transforms.sources.documents.document_fields import DocumentFields
-from beam_tfrecords.transforms.sources.documents.first_samples import MOST_FIRST, find_problem, refuse_unfit
-from beam_tfrecords.transforms.sources.documents.image_finder import ImageFinder
-from beam_tfrecords.transforms.sources.documents.mapped_objects import ObjectReader, as_list, name_classes
-from beam_tfrecords.transforms.sources.documents.mapping import (
+from beam_tfrecords.transforms.sources.annotated.document_fields import DocumentFields
+from beam_tfrecords.transforms.sources.annotated.first_samples import MOST_FIRST, find_problem, refuse_unfit
+from beam_tfrecords.transforms.sources.annotated.image_finder import ImageFinder
+from beam_tfrecords.transforms.sources.annotated.mapped_objects import ObjectReader, as_list, name_classes
+from beam_tfrecords.transforms.sources.annotated.mapping import (
     STEM,
     DocumentMapping,
     Expression,
@@ -39,7 +32,14 @@ from beam_tfrecords.transforms.sources.documents.mapping import (
     parse_mapping,
     read_mapping,
 )
-from beam_tfrecords.transforms.sources.documents.trees import LINES, ROWS, holds_one, read_class_names, read_samples
+from beam_tfrecords.transforms.sources.annotated.shell import (
+    describe_bare,
+    reference,
+    refuse_folders_as_splits,
+    rejected,
+)
+from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, holds_one, read_class_names, read_samples
+from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.image_roots import own_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings, names_mapping_file
 from beam_tfrecords.transforms.sources.inputs import (
@@ -109,7 +109,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     text = ""
     if save_mapping and not storage.exists(save_mapping):
         # Only new formats need it.
-        from beam_tfrecords.transforms.sources.documents.drafting import describe_draft, draft
+        from beam_tfrecords.transforms.sources.annotated.drafting import describe_draft, draft
 
         text = draft(inputs)
     found = parse_mapping(save_mapping or "", text.encode()) if text else read_mapping(mapping or save_mapping or "")

@@ -8,9 +8,9 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.documents.mapped_objects import as_list
-from beam_tfrecords.transforms.sources.documents.mapping import HEADING, STEM, DocumentMapping, Expression, Unit
-from beam_tfrecords.transforms.sources.documents.trees import read_samples
+from beam_tfrecords.transforms.sources.annotated.mapped_objects import as_list
+from beam_tfrecords.transforms.sources.annotated.mapping import HEADING, STEM, DocumentMapping, Expression, Unit
+from beam_tfrecords.transforms.sources.annotated.trees import read_samples
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.path_rule import shorten
 

@@ -27,8 +27,8 @@ from beam_tfrecords.nearest import did_you_mean
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.class_list import ClassList, list_classes
 from beam_tfrecords.transforms.objects.objects import BoxFormat
+from beam_tfrecords.transforms.sources.annotated.compiled import Find, compile_tree
 from beam_tfrecords.transforms.sources.class_files import read_class_file
-from beam_tfrecords.transforms.sources.documents.compiled import Find, compile_tree
 from beam_tfrecords.transforms.sources.input_settings import names_mapping_file
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.path_rule import shorten

@@ -15,7 +15,7 @@ import yaml
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.transforms.class_list import ClassList, list_classes
-from beam_tfrecords.transforms.sources.annotations.yolo_labels import read_text
+from beam_tfrecords.transforms.sources.annotated.yolo_labels import read_text
 from beam_tfrecords.transforms.sources.class_files import read_class_file
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input

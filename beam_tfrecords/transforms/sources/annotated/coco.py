@@ -17,17 +17,17 @@ from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.features.fields import CAPTIONS
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar, Value, object_mask
-from beam_tfrecords.transforms.sources.annotations.annotated import (
-    reference,
-    refuse_folders_as_splits,
-    rejected,
-)
-from beam_tfrecords.transforms.sources.annotations.coco_annotations import (
+from beam_tfrecords.transforms.sources.annotated.coco_file import (
     PANOPTIC,
     CocoAnnotations,
     CocoImage,
     may_have_boxes,
     read_coco,
+)
+from beam_tfrecords.transforms.sources.annotated.shell import (
+    reference,
+    refuse_folders_as_splits,
+    rejected,
 )
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing_names

@@ -1,1 +1,0 @@
-"""Datasets of annotated objects: images in folders, and annotation files."""
