@@ -24,11 +24,8 @@ ALLOWED = {
     "beam_pipelines/settings/command_line.py": {"_action_groups", "_actions", "_option_string_actions"},
     "quiet_beam.py": {"_getframe"},
     "storage/beam_files.py": {"_pipeline_options"},
-    "storage/botocore_private.py": {
-        *("_create_process_provider", "_endpoint", "_manager", "_popen", "_profile_provider_builder", "_proxy_config"),
-    },
+    "storage/botocore_private.py": {"_endpoint", "_manager", "_proxy_config"},
     "storage/gcs_private.py": {"_http", "_predicate", "_properties"},
-    "storage/io_watchdog.py": {"_exit"},
     "torch.py": {"_utils"},
     "transforms/images/tiff.py": {"_Tile"},
     "transforms/processes/server.py": {"_exit"},

@@ -41,7 +41,7 @@ from beam_tfrecords.storage.members import (
 )
 from beam_tfrecords.storage.paths import compile_glob, is_glob
 from beam_tfrecords.storage.range_reader import open_ranges
-from beam_tfrecords.storage.tar_archive import open_sparse, open_tar
+from beam_tfrecords.storage.tar_archive import open_tar
 from beam_tfrecords.storage.zip_archive import open_zip
 
 # Archives whose members are kept in memory.
@@ -264,13 +264,13 @@ def _read(path: str, place: Place, offset: int, length: int) -> bytes:
         raise MemberError(path, FailureReason(place.failure[0]), place.failure[1])
     if place.is_plain:
         return _read_range(place, place.offset + offset, length)
-    is_whole, is_zip = length == place.size, place.stored >= 0
-    if is_zip and not place.is_deflated and not is_whole:
+    is_whole = length == place.size
+    if not place.is_deflated and not is_whole:
         head = _read_range(place, place.offset, start_length(place, 0))
         return _read_range(place, place.offset + content_start(head, place) + offset, length)
-    if is_zip and is_whole and place.size <= _MOST_BYTES:
+    if is_whole and place.size <= _MOST_BYTES:
         return unpack_member(_read_range(place, place.offset, place.length), place)
-    if is_zip and not offset and length <= _READ_BYTES:
+    if not offset and length <= _READ_BYTES:
         head = unpack_start(_read_range(place, place.offset, start_length(place, length)), place, length)
         if len(head) == length:
             return head
@@ -295,7 +295,7 @@ def _read_range(place: Place, offset: int, length: int) -> bytes:
 
 
 def _inflate(path: str, place: Place) -> Any:
-    """Returns the content of a large or deflated member, or of one with holes, as a file of its own."""
+    """Returns the content of a large or deflated member as a file of its own."""
     # Forked processes share the position in a file.
     key = f"{os.getpid()}\n{path}\n{place.pack()}"
     if key in _inflated:
@@ -306,8 +306,7 @@ def _inflate(path: str, place: Place) -> Any:
     for chunk in _inflated_chunks(path, place):
         file.write(chunk)
         size, crc = size + len(chunk), zlib.crc32(chunk, crc)
-    if place.stored >= 0:
-        check_content(size, crc, place)
+    check_content(size, crc, place)
     _inflated[key] = file
     while len(_inflated) > _MOST_INFLATED:
         _inflated.popitem(last=False)[1].close()
@@ -315,14 +314,6 @@ def _inflate(path: str, place: Place) -> Any:
 
 
 def _inflated_chunks(path: str, place: Place) -> Iterator[bytes]:
-    if place.is_sparse:
-        try:
-            with open_sparse(place) as file:
-                while chunk := file.read(_READ_BYTES):
-                    yield chunk
-        except SampleError as error:
-            raise MemberError(path, error.reason, error.detail) from error
-        return
     with storage.open_read(place.file, version=place.version) as file:
         file.seek(place.offset)
         head = file.read(start_length(place, 0))

@@ -5,29 +5,7 @@
 
 from __future__ import annotations
 
-import functools
-import subprocess
-from collections.abc import Callable
 from typing import Any
-
-from botocore import credentials
-from botocore.session import Session
-
-
-def start_credential_processes_by(session: Session, popen: type[subprocess.Popen[bytes]]) -> None:
-    """Starts each `credential_process` with another class, also in a role's source profile."""
-    found = session.get_component("credential_provider").providers
-    for role in (one for one in found if isinstance(one, credentials.AssumeRoleProvider)):
-        builder = role._profile_provider_builder
-        builder._create_process_provider = functools.partial(_create, builder._create_process_provider, popen)
-    for provider in (one for one in found if isinstance(one, credentials.ProcessProvider)):
-        provider._popen = popen
-
-
-def _create(create: Callable[[str], Any], popen: type[subprocess.Popen[bytes]], profile_name: str) -> Any:
-    provider = create(profile_name)
-    provider._popen = popen
-    return provider
 
 
 def follow_no_redirect(context: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import functools
 import http
@@ -10,7 +9,6 @@ import json
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -76,12 +74,6 @@ _MOST_SAID = 600
 _LOG_IN = "log in by `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
 # Reentrant: objects that the garbage collector closes may send requests in the thread that holds the lock.
 _client_lock = threading.RLock()
-# The latest access of this process, under "access".
-_latest: dict[str, _Access] = {}
-# When the last two searches ended without credentials, by the monotonic clock. After two, the next one waits a minute:
-# each takes 3 s, and several threads may be refused one after the other.
-_failed_searches: collections.deque[float] = collections.deque(maxlen=2)
-_SEARCH_SECONDS = 60.0
 
 
 class _Access(NamedTuple):
@@ -224,14 +216,7 @@ def _make_access(process: int, emulator: str | None) -> _Access:
     session.hooks["response"].append(_count)
     is_anonymous = isinstance(credentials, AnonymousCredentials) and not emulator
     project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
-    access = _latest["access"] = _Access(made, _connect(made, credentials), project, is_anonymous)
-    return access
-
-
-def _is_anonymous() -> bool:
-    """Whether requests had no credentials; a new search would take seconds in each thread that is refused."""
-    with _client_lock:
-        return (_latest.get("access") or _access()).is_anonymous
+    return _Access(made, _connect(made, credentials), project, is_anonymous)
 
 
 def _connect(made: Client, credentials: Any) -> AuthorizedHttp:
@@ -257,7 +242,6 @@ def _find_credentials() -> tuple[Any, str | None]:
     except DefaultCredentialsError as error:
         if not str(error).startswith("Your default credentials were not found"):
             raise
-        _failed_searches.append(time.monotonic())
         return AnonymousCredentials(), None
     return credentials, project
 
@@ -323,7 +307,7 @@ def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
         return StorageError(f"{path} does not exist")
     if isinstance(error, exceptions.PreconditionFailed):
         return ChangedError(f"{path} has changed since it was listed")
-    if error.code == 401 or (error.code == 403 and _is_anonymous()):
+    if error.code == 401 or (error.code == 403 and _access().is_anonymous):
         return _refused(path, message)
     if error.code == 403:
         return denied(path, kind, message)
@@ -336,11 +320,7 @@ def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
 
 
 def _refused(path: str, message: str) -> BuildError:
-    if _is_anonymous():
-        # The next request searches for credentials again: a busy machine may have failed to provide some.
-        has_searched = len(_failed_searches) > 1 and time.monotonic() - _failed_searches[0] < _SEARCH_SECONDS
-        if not has_searched:
-            _make_access.cache_clear()
+    if _access().is_anonymous:
         return BuildError(f"{path}: access denied, and no Google credentials were found; {_LOG_IN} ({message})")
     return BuildError(f"{path}: the Google credentials are refused: {message}; {_LOG_IN}")
 

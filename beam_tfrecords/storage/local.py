@@ -15,10 +15,10 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import IO, Any, TypeVar
+from typing import IO
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import file_stat, io_watchdog, paths
+from beam_tfrecords.storage import file_stat, paths
 from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, FileRange, Partition, StorageError
 from beam_tfrecords.storage.faults import is_service_fault, read_complete
 from beam_tfrecords.storage.locks import is_at, lock_file
@@ -50,8 +50,6 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 # Errors of file systems that cannot sync a folder, and of folders above the output that we may not open.
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 
-Result = TypeVar("Result")
-
 exists = file_stat.exists
 is_file = file_stat.is_file
 is_folder = file_stat.is_folder
@@ -68,7 +66,9 @@ def stat(path: str) -> FileEntry:
 
 def open_read(path: str, *, version: str) -> IO[bytes]:
     """See `storage.open_read`."""
-    return _CheckedReader(path, version) if version else io.BufferedReader(_RawReader(path), _READ_BYTES)
+    if version:
+        return _CheckedReader(path, version)
+    return io.BufferedReader(io.FileIO(path, opener=open_regular), _READ_BYTES)
 
 
 def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
@@ -78,49 +78,21 @@ def read_bytes(path: str, *, version: str, size: int = 0) -> bytes:
 
 def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     """See `storage.read_range`."""
-    # Whether a disk may hold the missing bytes.
-    is_held = True
 
     def read() -> tuple[bytes, int]:
-        nonlocal is_held
         # A file object would take as long as reading a small file.
         file = open_regular(path)
         try:
             before = _check_version(path, file, version)
             if offset:
                 os.lseek(file, offset, os.SEEK_SET)
-            with _reading(path, file):
-                data = _read_descriptor(file, min(length, max(before.st_size - offset, 0)), at_most=length)
+            data = _read_descriptor(file, min(length, max(before.st_size - offset, 0)), at_most=length)
             after = _check_version(path, file, version)
         finally:
             os.close(file)
-        is_held = after.st_blocks > 0 or _version_of(after) != _version_of(before)
         return data, min(length, after.st_size - offset)
 
-    try:
-        return read_complete(path, read)
-    except BuildError as error:
-        if is_held:
-            raise
-        # Files in `/sys` claim 4096 bytes, whatever their real size.
-        raise StorageError(f"{error}, and no disk holds the others") from error
-
-
-@contextlib.contextmanager
-def _reading(path: str, file: int) -> Iterator[None]:
-    """Watches a read from an open file, given its descriptor.
-
-    Raises:
-      StorageError: a virtual file, as in `/proc` and `/sys`, cannot be read; no disk is at fault.
-    """
-    try:
-        with io_watchdog.reading(path):
-            yield
-    except OSError as error:
-        is_of_machine = is_service_fault(error) and error.errno != errno.ENOMEM
-        if is_of_machine and not os.fstat(file).st_blocks and not os.fstatvfs(file).f_blocks:
-            raise StorageError(f"{path}: {error.strerror}; no disk holds the file") from error
-        raise
+    return read_complete(path, read)
 
 
 def _read_descriptor(file: int, expected: int, *, at_most: int) -> bytes:
@@ -159,33 +131,11 @@ def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
     raise StorageError(f"{path} is not a regular file")
 
 
-class _RawReader(io.FileIO):
-    """An open regular file with watched reads."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, opener=open_regular)
-
-    def readinto(self, buffer: Any) -> int:
-        with _reading(os.fsdecode(self.name), self.fileno()):
-            return _if_given(super().readinto(buffer))
-
-    def readall(self) -> bytes:
-        with _reading(os.fsdecode(self.name), self.fileno()):
-            return _if_given(super().readall())
-
-
-def _if_given(found: Result | None) -> Result:
-    """Returns the data that was read; Python returns None if the read would block."""
-    if found is None:
-        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-    return found
-
-
 class _CheckedReader(io.BufferedReader):
     """An open file; closing it raises ChangedError if the file was changed in the meantime."""
 
     def __init__(self, path: str, version: str) -> None:
-        super().__init__(_RawReader(path), _READ_BYTES)
+        super().__init__(io.FileIO(path, opener=open_regular), _READ_BYTES)
         self._path, self._version = path, version
         try:
             _check_version(path, self.fileno(), version)
@@ -497,7 +447,11 @@ def list_partition(root: str, part: Partition, *, special: bool, literal: bool) 
 def _list_share(folder: str, is_mine: Callable[[str], bool], glob: _Glob | None) -> Iterator[FileEntry]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if is_mine(entry.name) and (glob is None or glob.takes(entry)) and not file_stat.is_folder_entry(entry):
+            if (
+                is_mine(entry.name)
+                and (glob is None or glob.matches(entry.path))
+                and not file_stat.is_folder_entry(entry)
+            ):
                 yield _listed(entry)
 
 
@@ -557,7 +511,7 @@ def _visit(root: str, glob: _Glob | None) -> Iterator[tuple[str, Iterator[os.Dir
     elif file_stat.is_folder(glob.base):
         for path, entries in _walk(glob.base):
             if entries is not None:
-                yield path, filter(glob.takes, entries)
+                yield path, (entry for entry in entries if glob.matches(entry.path))
             elif glob.matches(f"{path}/"):
                 yield path, None
 
@@ -578,7 +532,7 @@ def _walk(folder: str) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]
         for entry in entries:
             if not file_stat.is_folder_entry(entry):
                 yield entry
-            elif file_stat.is_link_entry(entry):
+            elif entry.is_symlink():
                 heapq.heappush(links, entry.path)
             else:
                 pending.append(entry.path)
@@ -613,9 +567,6 @@ def _glob_of(root: str, *, literal: bool) -> _Glob | None:
 class _Glob:
     """A glob of files. The module `glob` would follow link cycles, and skip entries that it cannot stat.
 
-    A dangling link may stand for a folder of matches on an unmounted disk: the glob lists it wherever a folder could
-    be, as a listing of a folder does.
-
     Attributes:
       base: the folder before the first wildcard.
       crosses: whether the glob crosses folders (`**`).
@@ -627,25 +578,13 @@ class _Glob:
         *self._folders, self._name = pattern.split("/")
         self._matches = paths.compile_glob(pattern).fullmatch
         self._names_hidden = "/." in pattern
-        before = pattern.partition("**")[0].split("/")[:-1]
-        self._before = [paths.compile_glob(name).fullmatch for name in before]
 
     def matches(self, path: str) -> bool:
         """Whether a glob that crosses folders matches a path below its base; hidden files need a dot in the glob."""
-        return bool(self._matches(path)) and self._shows(path)
-
-    def takes(self, entry: os.DirEntry[str]) -> bool:
-        """Whether a glob that crosses folders lists a file, or a dangling link in place of a folder."""
-        if self.matches(entry.path):
-            return True
-        leads = all(matches(name) for matches, name in zip(self._before, entry.path.split("/"), strict=False))
-        return leads and self._shows(entry.path) and file_stat.is_broken_entry(entry)
-
-    def _shows(self, path: str) -> bool:
-        return self._names_hidden or "/." not in path[len(self.base) :]
+        return bool(self._matches(path)) and (self._names_hidden or "/." not in path[len(self.base) :])
 
     def folders(self) -> Iterator[str]:
-        """Yields the folders that may hold matches of a glob that crosses none, and dangling links in their place."""
+        """Yields the folders that may hold matches of a glob that crosses none."""
         root, *names = self._folders
         return self._find_folders(root or "/", names) if names else iter([root or "/"])
 
@@ -654,31 +593,24 @@ class _Glob:
         if paths.is_glob(name):
             fits = _fitting(name)
             with os.scandir(folder) as entries:
-                found = [
-                    entry.path
-                    for entry in entries
-                    if fits(entry.name) and (file_stat.is_folder_entry(entry) or file_stat.is_broken_entry(entry))
-                ]
+                found = [entry.path for entry in entries if fits(entry.name) and file_stat.is_folder_entry(entry)]
         else:
             path = os.path.join(folder, name)
-            found = [path] if file_stat.is_folder(path) or file_stat.is_broken_link(path) else []
+            found = [path] if file_stat.is_folder(path) else []
         for path in found:
-            if below and file_stat.is_folder(path):
+            if below:
                 yield from self._find_folders(path, below)
             else:
                 yield path
 
     def files(self, folder: str, is_wanted: Callable[[str], bool] = lambda _: True) -> Iterator[FileEntry]:
-        """Yields the matches in one of `folders`, or the dangling link in its place.
+        """Yields the matches in one of `folders`.
 
         Args:
           folder: one of `folders`.
           is_wanted: filters by path or name.
         """
-        if not file_stat.is_folder(folder):
-            if is_wanted(folder):
-                yield FileEntry(folder, -1, 0)
-        elif not paths.is_glob(self._name):
+        if not paths.is_glob(self._name):
             path = os.path.join(folder, self._name)
             if is_wanted(path) and not file_stat.is_folder(path) and file_stat.look(path, follow=False) is not None:
                 yield _entry_of(path, file_stat.look(path))

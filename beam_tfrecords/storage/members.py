@@ -61,13 +61,12 @@ class Place:
       file: the archive, or its expanded copy.
       version: version of this file.
       offset: offset of the first byte. In a zip archive, the range starts with the local header, and may extend past
-        the content; a member of a tar archive that has holes starts with its headers.
+        the content.
       length: length of the range in bytes.
       size: bytes of the content.
       stored: bytes of the content in a zip archive; -1 in a tar archive.
       crc: CRC-32 of the content in a zip archive.
       is_deflated: whether the content is a raw DEFLATE stream (RFC 1951).
-      is_sparse: whether the member has holes.
       failure: (reason, detail) of a member that cannot be read.
     """
 
@@ -79,17 +78,16 @@ class Place:
     stored: int = -1
     crc: int = 0
     is_deflated: bool = False
-    is_sparse: bool = False
     failure: tuple[str, str] | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether the content is a byte range of the file."""
-        return self.stored < 0 and not self.is_sparse
+        return self.stored < 0 and self.failure is None
 
     def pack(self) -> str:
         """Returns the version of the member's file."""
-        kind = "sparse" if self.is_sparse else "" if self.stored < 0 else "deflated" if self.is_deflated else "stored"
+        kind = "" if self.stored < 0 else "deflated" if self.is_deflated else "stored"
         words = f"{self.offset} {self.length} {self.size} {self.stored} {self.crc} {kind}"
         if self.failure is not None:
             words = f"{words} {' '.join(self.failure)}"
@@ -102,16 +100,12 @@ class Place:
         words = line.split(" ", 7)
         offset, length, size, stored, crc = map(int, words[:5])
         failure = (words[6], words[7]) if len(words) > 6 else None
-        return cls(
-            file, version, offset, length, size, stored, crc, words[5] == "deflated", words[5] == "sparse", failure
-        )
+        return cls(file, version, offset, length, size, stored, crc, words[5] == "deflated", failure)
 
     def describe(self) -> dict[str, Any]:
         """Returns the place as plain values. Copies of the same archive differ in their versions."""
         values: dict[str, Any] = {"uri": self.file, "offset": self.offset, "length": self.length}
-        if self.is_sparse:
-            values |= {"size": self.size, "is_sparse": True}
-        elif not self.is_plain:
+        if not self.is_plain:
             values |= {"stored": self.stored, "size": self.size, "crc": self.crc, "is_deflated": self.is_deflated}
         return values
 

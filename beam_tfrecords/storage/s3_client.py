@@ -8,7 +8,6 @@ import functools
 import os
 import re
 import shlex
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ from botocore.parsers import ResponseParserError
 
 from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.storage import paths, request_metrics
-from beam_tfrecords.storage.botocore_private import follow_no_redirect, start_credential_processes_by
+from beam_tfrecords.storage.botocore_private import follow_no_redirect
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     ChangedError,
@@ -47,8 +46,6 @@ from beam_tfrecords.storage.retries import (
 # Connections that stay open: readers request several objects at once.
 _CONNECTIONS = 80
 _CONNECT_SECONDS = 10
-# Time limit for a user's program that provides credentials, in seconds.
-_PROCESS_SECONDS = 60.0
 # A download that was interrupted, or that differs from the object.
 _BROKEN_OFF = (
     exceptions.HTTPClientError,
@@ -145,7 +142,6 @@ def access() -> Access:
 def _make_client(process: int, *endpoints: str | None) -> Access:
     core = botocore.session.Session()
     core.register_component("data_loader", _make_loader())
-    start_credential_processes_by(core, _CredentialProcess)
     session = boto3.session.Session(botocore_session=core)
     found = session.get_credentials()
     config = Config(
@@ -167,19 +163,6 @@ def _make_client(process: int, *endpoints: str | None) -> Access:
     sent = threading.local()
     made.meta.events.register("before-send.s3.GetObject", lambda request, **_: setattr(sent, "request", request))
     return Access(made, found, sent, {})
-
-
-class _CredentialProcess(subprocess.Popen[bytes]):
-    """A `credential_process` of a profile, which may wait for a person or a network."""
-
-    def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:
-        try:
-            return super().communicate(input, timeout or _PROCESS_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            self.kill()
-            self.wait()
-            detail = f"credential_process has not ended after {_PROCESS_SECONDS:g} seconds"
-            raise exceptions.CredentialRetrievalError(provider="custom-process", error_msg=detail) from error
 
 
 @functools.lru_cache(maxsize=1)

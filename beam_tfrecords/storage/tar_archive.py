@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias, TypeVar, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage, describe_exception
-from beam_tfrecords.storage.members import FREE_BYTES, Member, Place, check_expansion
+from beam_tfrecords.storage.members import Member, Place, check_expansion
 from beam_tfrecords.storage.reading import reject
 
 _MOST_MAGIC_BYTES = 10
@@ -26,6 +26,8 @@ _MOST_PADDING = (2 + 20) * 512
 _MOST_HEADER_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 18
 _OPTIONS: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
+# `Member.failure` of a member with holes.
+_HOLES = FailureReason.UNSUPPORTED_FORMAT.value, "the member has holes (`tar --sparse`); extract the archive"
 
 # Starts a file; returns its path, and the function that appends bytes to it.
 StartCopy: TypeAlias = Callable[[], tuple[str, Callable[[bytes], Any]]]
@@ -70,16 +72,10 @@ class TarReader:
 
     def members(self) -> Iterator[Member]:
         """See `Archive.members`."""
-        of_holes = 0
         while (member := self._next()) is not None:
             self._tar.members = []  # type: ignore[attr-defined]  # Otherwise tarfile keeps all headers.
             if member.size < 0 or self._tar.offset < member.offset_data:
                 raise _corrupt("a member of negative size", member.offset)
-            if member.sparse is not None:
-                _check_holes(member, stored=self._tar.offset - member.offset_data)
-                # A file that is too large on its own is rejected without being read.
-                of_holes += member.size if member.size <= FREE_BYTES else 0
-                check_expansion(of_holes, self._size)
             check_expansion(self._tar.offset, self._size)
             if not member.isdir():
                 yield self._member(member)
@@ -102,18 +98,19 @@ class TarReader:
             chunks=functools.partial(self._chunks, member),
             can_peek=not self._is_copied,
             kind="link" if is_link else "" if member.isreg() else "special",
+            failure=_HOLES if member.issparse() else None,
         )
 
     def _locate(self, member: tarfile.TarInfo) -> Place:
         """See `Member.locate`."""
-        is_sparse = member.issparse()
-        end = self._tar.offset if is_sparse else member.offset_data + member.size
+        end = self._tar.offset if member.issparse() else member.offset_data + member.size
         if self._is_copied:
             self._read(member.offset_data, lambda: self._stream.seek(end))
         elif end > self._size:
             raise _truncated(self._size)
-        start = member.offset if is_sparse else member.offset_data
-        return Place(self._path, self._version, start, end - start, member.size, is_sparse=is_sparse)
+        start = member.offset_data
+        failure = _HOLES if member.issparse() else None
+        return Place(self._path, self._version, start, end - start, member.size, failure=failure)
 
     def _next(self) -> tarfile.TarInfo | None:
         self._stream.left = _MOST_HEADER_BYTES
@@ -158,25 +155,6 @@ def open_tar(path: str, *, size: int, version: str = "", copy: StartCopy | None 
         target, write = copy() if copy else ("", lambda _: None)
         stream = _Copied(stack.enter_context(decompress(file)), write)
         yield TarReader(target, size, "", cast(IO[bytes], stream), is_copied=True)
-
-
-def open_sparse(place: Place) -> IO[bytes]:
-    """Opens a member with holes.
-
-    Raises:
-      OSError: the archive cannot be read, or is no longer this version.
-      SampleError: the archive is damaged.
-    """
-    with contextlib.ExitStack() as stack:
-        file = stack.enter_context(storage.open_read(place.file, version=place.version))
-        file.seek(place.offset)
-        tar = _read(place.length, place.offset, lambda: tarfile.TarFile(fileobj=file, tarinfo=_TarHeader, **_OPTIONS))
-        member = _read(place.length, place.offset, tar.next)
-        content = tar.extractfile(member) if member is not None else None
-        if content is None:
-            raise _corrupt("a sparse member whose header has changed", place.offset)
-        stack.pop_all()
-    return content
 
 
 class _Copied:
@@ -243,21 +221,6 @@ class _Metered:
         data = self._stream.read(size)
         self.left -= len(data)
         return data
-
-
-def _check_holes(member: tarfile.TarInfo, *, stored: int) -> None:
-    """Checks a sparse map: pieces are in order and inside the member, and do not exceed the stored bytes."""
-    end = 0
-    pieces: Any = member.sparse  # The type stubs of tarfile are wrong.
-    for offset, size in pieces:
-        if size == 0:  # The end, or an unused entry.
-            continue
-        if size < 0 or not end <= offset <= offset + size <= member.size:
-            raise _corrupt("a sparse member whose pieces do not fit", member.offset)
-        end = offset + size
-        stored -= size
-    if stored < 0:
-        raise _corrupt("a sparse member with fewer bytes than its pieces have", member.offset)
 
 
 def _read(size: int, at: int, action: Callable[[], Result]) -> Result:

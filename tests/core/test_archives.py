@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
-import subprocess
 import tarfile
 import zipfile
 import zlib
@@ -160,24 +158,6 @@ def test_a_compressed_archive_is_expanded_once_into_the_folder_of_the_build(form
     # Another process reads the place.
     os.remove(tmp_path / name)
     assert storage.read_bytes(entry.path, version=entry.version) == NOISE
-
-
-@pytest.mark.skipif(shutil.which("tar") is None, reason="needs GNU tar")
-@each("options", [["gnu"], *(["posix", f"--sparse-version={version}"] for version in ("0.0", "0.1", "1.0"))])
-def test_members_with_holes_are_read_in_place(options, tmp_path):
-    with open(tmp_path / "holes", "wb") as file:
-        for offset in (0, 700_000):
-            file.seek(offset)
-            file.write(NOISE[:5000])
-        file.truncate(900_000)
-    if (tmp_path / "holes").stat().st_blocks * 512 > 500_000:
-        pytest.skip("the disk keeps no holes")
-    words = ["tar", "-cS", f"--format={options[0]}", *options[1:], "-f", "a.tar", "holes"]
-    subprocess.run(words, cwd=tmp_path, check=True)
-    whole, entry = (tmp_path / "holes").read_bytes(), storage.stat(f"{tmp_path}/a.tar#/holes")
-    assert storage.Place.unpack(entry.version).is_sparse
-    assert storage.read_bytes(entry.path, version=entry.version) == whole
-    assert storage.read_range(entry.path, 700_100, 9, version=entry.version) == NOISE[100:109]
 
 
 @each("name", ["a.zip", "a.tar", "a.tar.gz"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import botocore.session
 import numpy as np
 import pytest
 import requests
-from botocore.credentials import AssumeRoleProvider, ProcessProvider
 from google.api_core import exceptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
@@ -53,35 +51,13 @@ def test_gcs_says_which_errors_pass():
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> botocore.session.Session:
-    """Its profile has a program that gives credentials, and a role has this profile as its source."""
     config = tmp_path / "config"
-    config.write_text(
-        "[default]\nregion = us-east-1\ncredential_process = robot\n"
-        "[profile role]\nrole_arn = arn:aws:iam::123456789012:role/r\nsource_profile = default\n"
-    )
+    config.write_text("[default]\nregion = us-east-1\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "HTTP_PROXY", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
     return botocore.session.Session()
-
-
-class _Robot(subprocess.Popen[bytes]):
-    def __init__(self, command: list[str], **options: Any) -> None:
-        assert command == ["robot"]
-        answer = {"Version": 1, "AccessKeyId": "ours", "SecretAccessKey": "s"}
-        super().__init__(["echo", json.dumps(answer)], **options)
-
-
-def test_botocore_starts_programs_for_credentials_by_the_class_that_it_is_given(session: botocore.session.Session):
-    botocore_private.start_credential_processes_by(session, _Robot)
-    assert session.get_credentials().access_key == "ours"
-    (role,) = (
-        one for one in session.get_component("credential_provider").providers if isinstance(one, AssumeRoleProvider)
-    )
-    sources = role._profile_provider_builder.providers("default")
-    (by_process,) = (one for one in sources if isinstance(one, ProcessProvider))
-    assert by_process.load().access_key == "ours"
 
 
 def test_botocore_has_a_pool_of_connections_to_an_endpoint_without_a_proxy(session: botocore.session.Session):

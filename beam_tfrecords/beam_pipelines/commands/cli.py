@@ -123,9 +123,6 @@ def run(*command: str) -> None:
     A reader that exits early, such as `head`, ends such a command without a message. Characters that the terminal
     cannot show are printed as escapes.
     """
-    from beam_tfrecords.storage import io_watchdog
-
-    io_watchdog.end_stalled_reads()
     argv = [*command, *sys.argv[1:]]
     prints_results = not argv or argv[0] not in _WORKING or not _HELP.isdisjoint(argv)
     open_closed_streams()

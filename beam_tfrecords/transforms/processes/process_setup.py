@@ -8,8 +8,6 @@ import gc
 import logging
 import warnings
 
-from beam_tfrecords.storage import io_watchdog
-
 # By default, glibc returns large blocks to the system at every free, and gets zeroed blocks for the next image. With
 # these limits (malloc.h), a process keeps memory for one image and one part, but still returns that of a huge image.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -20,7 +18,6 @@ _KEPT_BYTES = {_M_MMAP_THRESHOLD: 32 << 20, _M_TRIM_THRESHOLD: 64 << 20}
 def prepare_process() -> None:
     """Prepares this process for converting images. Further calls do nothing."""
     prepare_images()
-    io_watchdog.end_stalled_reads()
     # Excludes imported modules from garbage collection; scanning them repeatedly took 5% of the time of a build.
     gc.freeze()
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -10,9 +10,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import local
 from beam_tfrecords.storage.locks import try_lock
-from tests.each import each
 
 QUESTIONS = [storage.exists, storage.is_file, storage.is_folder]
 NOT_THERE = ["gone", "file/below", "itself", "gone/below", "x" * 300, "zero\0byte", "\ud800", "link to nothing"]
@@ -144,45 +142,6 @@ def test_a_file_that_another_process_deletes_meanwhile_does_not_end_the_deletion
     storage.delete_tree(f"{folder}/classes")
     assert deleted
     assert not (folder / "classes").exists()
-
-
-# What a glob may name below `in`, and whether a link to nothing at in/a/b may stand for a folder of matches.
-LEADING = {
-    "in/*/*.jpg": [],
-    "in/*/*/*.jpg": ["in/a/b"],
-    "in/*/b/*.jpg": ["in/a/b"],
-    "in/*/c/*.jpg": [],
-    "in/a/b/*.jpg": ["in/a/b"],
-    "in/?/[bc]/x.jpg": ["in/a/b"],
-    "in/a/b/c/*.jpg": ["in/a/b"],
-    "in/**/*.jpg": ["in/a/b"],
-    "in/**": ["in/a/b"],
-    "in/a/**/*.jpg": ["in/a/b"],
-    "in/[bc]/**/*.jpg": [],
-    "in/a/[bc]/**/*.jpg": ["in/a/b"],
-    "in/*/c/**/*.jpg": [],
-    "in/a/b*/**/x": ["in/a/b"],
-}
-
-
-@each("least", [1, 100])
-@each("pattern", LEADING)
-@each("target", ["nowhere", "b"], ids=["to nothing", "to itself"])
-def test_a_link_to_nothing_is_listed_where_a_folder_of_matches_could_be(tmp_path, monkeypatch, pattern, target, least):
-    monkeypatch.setattr(local, "_LEAST_PART", least)
-    for name in ("in/a/1.jpg", "in/a/c/2.jpg", "in/d/b/3.jpg", "in/readme", "in/.hidden/4.jpg", "in/a/e/f/x"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(b"x")
-    (tmp_path / "in/a/b").symlink_to(target)
-    (tmp_path / "in/.hidden/b").symlink_to("nowhere")
-    root = f"{tmp_path}/{pattern}"
-    listed = list(storage.list_files(root, special=True))
-    assert [os.path.relpath(one.path, tmp_path) for one in listed if one.size < 0] == LEADING[pattern]
-    assert all(one.size >= 0 for one in storage.list_files(root))
-    in_parts = [
-        one for part in storage.partition_listing(root) for one in storage.list_partition(root, part, special=True)
-    ]
-    assert sorted(in_parts, key=lambda one: one.path) == sorted(listed, key=lambda one: one.path)
 
 
 def test_a_file_in_the_place_of_a_folder_is_left_out(tmp_path):

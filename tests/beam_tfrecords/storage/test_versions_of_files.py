@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import glob
-import itertools
 import os
 import subprocess
 import sys
@@ -152,40 +150,6 @@ def test_bytes_that_never_come_end_the_build(file, monkeypatch, read):
     shorten(monkeypatch, 1, 1, 1)
     with pytest.raises(BuildError, match=r"a\.jpg: only \d+ of \d+ bytes can be read"):
         read(str(file), "")
-
-
-@pytest.mark.parametrize("is_changed", [False, True])
-def test_bytes_that_no_disk_holds_are_the_fault_of_the_file_unless_it_changes(tmp_path, monkeypatch, is_changed):
-    path = tmp_path / "sparse"
-    with path.open("wb") as file:
-        file.truncate(4096)
-    times = itertools.count()
-
-    def read_less(*_, **__):
-        if is_changed:
-            os.utime(path, ns=(0, next(times)))
-        return b"some"
-
-    monkeypatch.setattr(local, "_read_descriptor", read_less)
-    monkeypatch.setattr(faults, "_PAUSES", (0.0,))
-    with pytest.raises(BuildError if is_changed else storage.StorageError, match="only 4 of 4096 bytes can be read"):
-        storage.read_bytes(str(path))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and /sys")
-def test_no_file_that_the_system_makes_up_is_a_service_fault(monkeypatch):
-    monkeypatch.setattr(faults, "_PAUSES", ())
-    paths = glob.glob("/sys/kernel/*") + glob.glob("/sys/devices/*/power/*")
-    paths += [f"/proc/self/{name}" for name in os.listdir("/proc/self")]
-    paths += ["/proc/kmsg", *glob.glob("/proc/sys/net/ipv6/conf/*/*")]
-    reads = (lambda path: storage.read_range(path, 0, 1 << 16), lambda path: storage.open_read(path).read(1 << 16))
-    failed = []
-    for path, read in itertools.product(filter(os.path.isfile, paths), reads):
-        try:
-            read(path)
-        except OSError as error:
-            failed.append(error)
-    assert not list(filter(storage.is_service_fault, failed))
 
 
 def test_a_range_is_shorter_at_the_end_of_the_file(file, monkeypatch):

@@ -10,7 +10,6 @@ import io
 import itertools
 import os
 import resource
-import sys
 import tarfile
 import threading
 import time
@@ -304,20 +303,6 @@ def test_a_file_that_says_no_size_is_read_up_to_the_limit(tmp_path, monkeypatch)
     assert outcomes([ref], max_file_size=len(PICTURE)) == [PICTURE]
     monkeypatch.setattr(storage, "read_bytes", pytest.fail)
     assert outcomes([ref], max_file_size=len(PICTURE) - 1) == [FailureReason.TOO_LARGE_FILE]
-
-
-# They say 4096 bytes and have fewer, or fail with the errors of disks.
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and /sys")
-@pytest.mark.parametrize("is_listed", [True, False])
-@pytest.mark.parametrize("path", ["/sys/kernel/uevent_seqnum", "/proc/self/mem", "/proc/kmsg"])
-def test_a_file_that_the_system_makes_up_is_no_service_fault(tmp_path, monkeypatch, path, is_listed):
-    monkeypatch.setattr(time, "sleep", lambda _: None)
-    (tmp_path / "1.jpg").symlink_to(path)
-    entry = storage.stat(str(tmp_path / "1.jpg"))
-    file = File(str(tmp_path / "1.jpg"), entry.version if is_listed else "")
-    rejected = read_image(file, size=entry.size if is_listed else 0, max_file_size=1 << 20)
-    assert isinstance(rejected, SampleError)
-    assert rejected.reason is FailureReason.UNREADABLE
 
 
 @each("code", [errno.EIO, errno.ESTALE, errno.ENFILE, errno.ENOMEM])
