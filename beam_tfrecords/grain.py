@@ -52,7 +52,7 @@ class RecordSource(grain.sources.RandomAccessDataSource[Any]):
         as_supervised: bool = False,
     ) -> None:
         self._records = check_records(records).resized(image_size, resize_mode)
-        self._pair = self._records.layout.supervised if as_supervised else None
+        self._pair = self._records.layout.supervised(decoded=self._records.has_pixels) if as_supervised else None
         if as_supervised and self._pair is None:
             raise ValueError(no_pair(self._records.layout))
 

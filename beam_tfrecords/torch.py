@@ -21,7 +21,7 @@ from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from beam_tfrecords.features.fields import Stored
-from beam_tfrecords.features.layouts import no_pair
+from beam_tfrecords.features.layouts import decoded_names, no_pair
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.collating import Example, Pair, make_batch
 from beam_tfrecords.reading.records import Records, check_records
@@ -269,15 +269,16 @@ class _MakeItem:
             )
         if not as_supervised:
             return cls(None, False, transform)
-        pair = records.layout.supervised
+        pair = records.layout.supervised(decoded=records.has_pixels)
         if pair is None:
             raise ValueError(no_pair(records.layout))
-        masks = [feature.name for feature in records.layout.features if feature.kind.stored is Stored.MASK]
-        return cls(pair, pair[1] in masks, transform)
+        # A pair has the mask if there is one.
+        return cls(pair, Stored.MASK in records.layout.stored, transform)
 
     def prepare(self, records: Records) -> Records:
         """Returns the records in the form that `__call__` expects."""
-        images = [feature.name for feature in records.layout.features if feature.holds_image]
+        names = decoded_names(features := records.layout.features)
+        images = [names.get(one.name, one.name) for one in features if one.holds_image]
         return records.in_planes([self.pair[0]] if self.pair else images)
 
     def __call__(self, example: Any) -> Any:

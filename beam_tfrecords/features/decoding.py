@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 from beam_tfrecords.features.fields import Stored
-from beam_tfrecords.features.layouts import Feature
+from beam_tfrecords.features.layouts import Feature, decoded_names
 
 Placement = TypeVar("Placement")
 
@@ -52,9 +52,10 @@ class PixelFeatures:
         self._images = [(one.name, one.is_image) for one in stored[Stored.IMAGE] if not one.several]
         self._masks = [one.name for one in stored[Stored.MASK]]
         self._object_masks = [one.name for one in stored[Stored.OBJECT_MASKS]]
+        self._renamed = decoded_names(features)
 
     def decode(self, example: dict[str, Any], row: Any = None) -> None:
-        """Replaces the bytes of images and masks with pixels, and moves what belongs to the image with it.
+        """Replaces the bytes of images and masks with pixels, under `decoded_names`; moves objects with their image.
 
         Args:
           example: name of a feature -> value.
@@ -68,8 +69,9 @@ class PixelFeatures:
             placed = found if has_objects else placed
         for name in self._masks:
             example[name] = decoder.mask(example[name])
-        if placed is None:
-            return
-        for name in self._object_masks:
-            example[name] = decoder.object_masks(example[name], placed)
-        decoder.placed(example, self._features, placed)
+        if placed is not None:
+            for name in self._object_masks:
+                example[name] = decoder.object_masks(example[name], placed)
+            decoder.placed(example, self._features, placed)
+        for name, short in self._renamed.items():
+            example[short] = example.pop(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,8 @@ from beam_tfrecords.nearest import find_near
 TYPES = ("int64", "float", "bytes")
 # Meaning of a vector that moves with the image: x and y of points in pixels, or as shares of the image's size.
 MOVES = ("points", "shares")
+# Ends of the names of encoded images.
+_ENCODED = re.compile(r"[/_](encoded|raw)\Z")
 # Type of a column that is stored as the index of its class.
 CLASS = "class"
 # Feature names of the TensorFlow Object Detection API (`TfExampleDecoder`).
@@ -300,10 +303,10 @@ class Layout:
             "/".join(name.split("/")[:depth]) in names for name in names for depth in range(1, name.count("/") + 1)
         )
 
-    @property
-    def supervised(self) -> tuple[str, str] | None:
-        """Names of the image feature and of the mask or label feature; None if one of them is missing."""
-        names = {feature.field: feature.name for feature in self.features}
+    def supervised(self, *, decoded: bool = False) -> tuple[str, str] | None:
+        """Returns the names of the image and of the mask or label in an example; None if one of them is missing."""
+        new = decoded_names(self.features) if decoded else {}
+        names = {feature.field: new.get(feature.name, feature.name) for feature in self.features}
         images = [names[one.name] for one in FIELDS.values() if one.stored is Stored.IMAGE and one.name in names]
         targets = [names[one.name] for one in FIELDS.values() if one.is_target and one.name in names]
         return (images[0], targets[0]) if images and targets else None
@@ -319,6 +322,17 @@ class Layout:
             | ({"moves": feature.moves} if feature.moves else {})
             for feature in self.features
         }
+
+
+def decoded_names(features: Sequence[Feature]) -> dict[str, str]:
+    """Returns the features whose names change when they are decoded: `image/encoded` and `image_raw` become `image`."""
+    names: dict[str, str] = {}
+    for feature in features:
+        short = _ENCODED.sub("", feature.name)
+        taken = {*names.values(), *(one.name for one in features)}
+        if feature.kind.stored in (Stored.IMAGE, Stored.MASK) and short not in taken:
+            names[feature.name] = short
+    return names
 
 
 def no_pair(layout: Layout) -> str:

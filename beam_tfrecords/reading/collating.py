@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.escaping import escape
-from beam_tfrecords.features.layouts import Feature
+from beam_tfrecords.features.layouts import Feature, decoded_names
 
 
 class Example(dict[str, Any]):
@@ -28,8 +28,9 @@ class Pair(tuple[Any, Any]):
 
 
 def ragged_names(features: Sequence[Feature]) -> frozenset[str]:
-    """Returns the names of the features with any number of values."""
-    return frozenset(feature.name for feature in features if feature.several)
+    """Returns the names of the features with any number of values, stored and decoded."""
+    several = [feature for feature in features if feature.several]
+    return frozenset(feature.name for feature in several) | frozenset(decoded_names(several).values())
 
 
 def as_examples(examples: Sequence[Any], features: Sequence[Feature]) -> list[Any]:

@@ -20,7 +20,7 @@ from beam_tfrecords.dataset.manifest import Shard, StoredImages
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.extras import install_hint
 from beam_tfrecords.features.fields import Stored
-from beam_tfrecords.features.layouts import Layout
+from beam_tfrecords.features.layouts import Layout, decoded_names
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.habits import explain_attribute
 from beam_tfrecords.reading.collating import as_examples
@@ -78,9 +78,11 @@ class Records(Sequence[Any]):
         return self._order.describe(self._sources)
 
     def _repr_html_(self) -> str:
+        features = self.layout.features
+        names = decoded_names(features) if self.has_pixels else {}
         rows = "".join(
-            f"<tr><td>{html.escape(feature.name)}</td><td>{html.escape(feature.shown_type)}</td></tr>"
-            for feature in self.layout.features
+            f"<tr><td>{html.escape(names.get(one.name, one.name))}</td><td>{html.escape(one.shown_type)}</td></tr>"
+            for one in features
         )
         caption = html.escape(repr(self).strip("<>"))
         return f"<table><caption>{caption}</caption><tr><th>feature</th><th>type</th></tr>{rows}</table>"
@@ -141,6 +143,7 @@ class Records(Sequence[Any]):
         """Returns the values of a feature of all records, as an array if all have one shape; decodes no image."""
         features = {feature.name: feature for feature in self.layout.features}
         images = [one.name for one in features.values() if one.kind.stored is not Stored.VALUES]
+        images += decoded_names(self.layout.features).values()
         if name not in features or name in images:
             found = "no such feature"
             if name in images:

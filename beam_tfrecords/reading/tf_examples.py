@@ -74,7 +74,7 @@ class ExampleReader:
     def of(cls, stored: StoredExamples, *, as_supervised: bool, multi_hot: bool, **given: Any) -> ExampleReader:
         """Makes a reader; finds the features that the arguments of `load` refer to."""
         features = stored.layout.features
-        pair = stored.layout.supervised if as_supervised else None
+        pair = stored.layout.supervised(decoded=given["decodes"]) if as_supervised else None
         if as_supervised and pair is None:
             raise ValueError(no_pair(stored.layout))
         hot = [feature.name for feature in features if feature.field == "labels.index"] if multi_hot else []

@@ -164,9 +164,7 @@ def test_inspect_saves_a_picture_with_the_boxes_drawn(tmp_path, source, build, r
     assert (columns.min(), columns.max()) == pytest.approx((left, right), abs=2)
     assert rows.max() == pytest.approx(bottom, abs=2)
     assert np.flatnonzero(red[:, int(left) + 4]).min() < top - 8  # the name
-    stored = open_dataset(out).records("train")[keys.index("b.jpg")][
-        "image/encoded" if layout == "detection" else "image"
-    ]
+    stored = open_dataset(out).records("train")[keys.index("b.jpg")]["image"]
     np.testing.assert_array_equal(pixels[-1, ::21], stored[-1])
 
 
@@ -366,7 +364,7 @@ def test_batches_have_ragged_boxes(out):
     (batch,) = load(out, "train", batch_size=4)
     counts = {len(picture.objects) for picture in PICTURES.values()}
     assert set(batch["image/object/bbox/xmin"].row_lengths().numpy()) == counts
-    assert batch["image/encoded"].shape == (4, 20, 30, 3)
+    assert batch["image"].shape == (4, 20, 30, 3)
 
 
 def test_batches_can_have_a_fixed_number_of_objects(out):

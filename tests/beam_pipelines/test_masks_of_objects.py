@@ -96,7 +96,7 @@ def check_objects(out: Path, *, names: str = "abcd", has_classes: bool = True, s
         assert sorted((label, box, mask.tobytes()) for label, box, mask in found) == sorted(
             (label, box, mask.astype(np.uint8).tobytes()) for label, box, mask in expected
         )
-    assert sorted(masks_of(out, "image/encoded", "image/filename", split)) == sorted(names)
+    assert sorted(masks_of(out, "image", "image/filename", split)) == sorted(names)
     assert find_all(out) == []
 
 

@@ -101,4 +101,4 @@ def test_gzip_and_raw_images_of_different_sizes_read(tmp_path, photos, build):
     examples = list(load(str(path), "train").as_numpy_iterator())
     assert len(examples) == 42
     for example in examples:
-        assert example["image_raw"].shape == (example["height"], example["width"], example["depth"])
+        assert example["image"].shape == (example["height"], example["width"], example["depth"])

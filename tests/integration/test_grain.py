@@ -156,7 +156,7 @@ def test_ragged_features_are_lists_in_a_batch(tmp_path, build):
     records = open_dataset(build(tmp_path / "out", *words, "--layout=detection")).records("train")
     source = RecordSource(records, image_size=32, resize_mode="crop")
     batch = grain.MapDataset.source(source).batch(4, batch_fn=source.collate)[0]
-    assert batch["image/encoded"].shape == (4, 32, 32, 3)
+    assert batch["image"].shape == (4, 32, 32, 3)
     for number, example in enumerate(records.resized(32, "crop")):
         for name in ("image/object/bbox/xmin", "image/object/class/text"):
             np.testing.assert_array_equal(batch[name][number], example[name])

@@ -418,7 +418,7 @@ def test_a_list_of_labels_and_boxes_are_a_tensor_for_each_example(tmp_path, buil
     more = RecordDataset(records, transform=lambda example: {**example, "more": 1})
     for dataset, shape in ((records, (4, 32, 32, 3)), (more, (4, 3, 32, 32))):
         batch = next(iter(DataLoader(dataset, batch_size=4)))
-        assert batch["image/encoded"].shape == shape
+        assert batch["image"].shape == shape
         assert [len(one) for one in batch["image/object/class/label"]] == [
             len(example["image/object/class/label"]) for example in records
         ]

@@ -30,7 +30,7 @@ from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.features.fields import ClassValue, Stored
-from beam_tfrecords.features.layouts import Feature
+from beam_tfrecords.features.layouts import Feature, decoded_names
 from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample, decode_mask
@@ -263,10 +263,10 @@ def _draw_record(dataset: Dataset, number: int, data: bytes, save: str) -> Image
 
     read = ReadExample(dataset.layout.features, dataset.images, pixels=False)
     pixels, example = dataclasses.replace(read, pixels=True)(data), read(data)
-    pictures = []
+    names, pictures = decoded_names(dataset.layout.features), []
     for feature in dataset.layout.features:
         if feature.holds_image:
-            stored = pixels[feature.name]
+            stored = pixels[names.get(feature.name, feature.name)]
             pictures += [flatten(from_pixels(one)) for one in (stored if feature.several else [stored])]
         if feature.is_image:
             boxes = find_boxes(dataset, example)

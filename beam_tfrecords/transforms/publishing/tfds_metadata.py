@@ -70,8 +70,8 @@ def write_metadata(
     if settings.get("homepage"):
         info["location"] = {"urls": [settings["homepage"]]}
     # For `as_supervised=True`. TFDS finds top-level features only.
-    if layout.supervised and not (layout.nests and "/" in "".join(layout.supervised)):
-        info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": name} for name in layout.supervised]}}
+    if (pair := layout.supervised()) and not (layout.nests and "/" in "".join(pair)):
+        info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": name} for name in pair]}}
     files = {DATASET_INFO: json_file(info), FEATURES: json_file(features_json(layout, image, class_names))}
     files.update(label_map(layout, class_names))
     named = label_files(layout, class_names)
