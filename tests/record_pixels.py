@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from beam_tfrecords.transforms.images.convert_array import convert_array
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ArrayType, ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.settings import change_settings, read_settings
+from beam_tfrecords.transforms.settings import read_settings
 from tests import tensorflow as tf
 
 
@@ -57,7 +58,7 @@ def image_of(ref: SampleRef, *, channels: int = 3, bit_depth: int = 8) -> np.nda
 
 def array_of(ref: SampleRef, kind: ArrayType) -> np.ndarray:
     """The stored array: [H, W, C]."""
-    made = convert_array(_file_of(ref), change_settings(read_settings(ImageSpec, {}), array_type=kind))
+    made = convert_array(_file_of(ref), dataclasses.replace(read_settings(ImageSpec, {}), array_type=kind))
     return np.frombuffer(made.data, made.dtype).reshape(made.height, made.width, made.channels)
 
 

@@ -9,7 +9,7 @@ from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.settings import make_settings, settings_of
+from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -32,12 +32,13 @@ def make_request(*inputs: Any, **fields: Any) -> tuple[SourceSpec, Needs]:
       fields: settings, fields of `Needs`, and names of contents, such as `needs_label` or `mask`: whether it is wanted.
     """
     known = {one.name for one in settings_of(SourceSpec)}
+    own = {name: value for name, value in fields.items() if name in known}
     others = {name.removeprefix("needs_"): value for name, value in fields.items() if name not in known}
     contents = set(Needs.contents)
     for content in {*Content} - {Content.IMAGES, Content.COLUMNS, Content.RECORDS}:
         if content.name.lower() in others:
             (contents.add if others.pop(content.name.lower()) else contents.discard)(content)
-    return make_settings(SourceSpec, {"input": tuple(map(str, inputs)), **fields}), Needs(frozenset(contents), **others)
+    return SourceSpec(**{"input": tuple(map(str, inputs)), **own}), Needs(frozenset(contents), **others)
 
 
 class OpenedSource:

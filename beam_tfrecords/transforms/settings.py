@@ -2,7 +2,7 @@
 
     image_size: tuple[int, int] | None = setting(None, read=read_image_size, group=IMAGES, help="...")
 
-A dataclass can hold others with `nested`. Flags, spec files and the manifest stay flat: a setting has its name alone.
+A request inherits the settings of all groups, and is flat; `slice_of` makes one group of it for workers.
 
 Flags, spec files, `--help`, the manifest's spec and the table of flags are made from these fields. Help texts and
 error messages quote a setting as `name` or `name=value`; the command line shows it as a flag.
@@ -15,14 +15,12 @@ import enum
 import functools
 import math
 import re
-import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from beam_tfrecords.errors import RequestError
 
 _KEY = "setting"
-_NESTED = "nested"
 
 INPUT, OUTPUT, IMAGES, FAILURES = "Input", "Output", "Images", "Rejected images"
 SCHEDULED = "Scheduled builds"
@@ -131,14 +129,8 @@ def setting(
 input_setting = functools.partial(setting, group=INPUT, decides_records=False)
 
 
-def nested(kind: type[Value]) -> Value:
-    """Returns a dataclass field that holds a dataclass of settings, all with defaults."""
-    made: Value = dataclasses.field(default=kind(), metadata={_NESTED: kind})
-    return made
-
-
 def settings_of(kind: type) -> Sequence[Setting]:
-    """Returns the settings of a dataclass and of its nested dataclasses.
+    """Returns the settings of a dataclass.
 
     They are in the order of the fields. If the dataclass has an attribute `order`, the names in it come first.
     """
@@ -150,84 +142,28 @@ def _settings_of(kind: Any) -> Sequence[Setting]:
     order: Sequence[str] = getattr(kind, "order", ())
     found = [
         dataclasses.replace(field.metadata[_KEY], name=field.name)
-        for part in _parts_of(kind)
-        for field in dataclasses.fields(part)
+        for field in dataclasses.fields(kind)
         if _KEY in field.metadata
     ]
     return sorted(found, key=lambda one: order.index(one.name) if one.name in order else len(order))
 
 
-def setting_types(kind: type) -> dict[str, Any]:
-    """Returns the annotated type of each setting, by name."""
-    hints = {name: hint for part in _parts_of(kind) for name, hint in typing.get_type_hints(part).items()}
-    return {one.name: hints[one.name] for one in settings_of(kind)}
-
-
-def make_settings(kind: type[Value], values: Mapping[str, Any], **others: Any) -> Value:
-    """Makes a dataclass from the values of its settings.
-
-    Args:
-      values: setting -> value; settings of other dataclasses are ignored.
-      others: values of fields that are not settings.
-    """
-    given = dict(others)
-    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-        if _NESTED in field.metadata:
-            given[field.name] = make_settings(field.metadata[_NESTED], values)
-        elif _KEY in field.metadata and field.name in values:
-            given[field.name] = values[field.name]
-    return kind(**given)
-
-
 def read_settings(kind: type[Value], raw_values: Mapping[str, Any]) -> Value:
-    """Makes a dataclass whose fields are all settings, from raw values."""
+    """Makes a dataclass of settings from raw values."""
     values: dict[str, Any] = {}
     for entry in settings_of(kind):
         values[entry.name] = entry.value_of(raw_values, values)
-    return make_settings(kind, values)
+    return kind(**values)
 
 
-def setting_values(value: Any) -> dict[str, Any]:
-    """Returns the values of all settings of a dataclass and of its nested dataclasses, by name."""
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(value):
-        if _NESTED in field.metadata:
-            values |= setting_values(getattr(value, field.name))
-        elif _KEY in field.metadata:
-            values[field.name] = getattr(value, field.name)
-    return values
+def slice_of(kind: type[Value], request: Value) -> Value:
+    """Returns the settings of a request that a group of settings has."""
+    return kind(**{one.name: getattr(request, one.name) for one in settings_of(kind)})
 
 
-def change_settings(value: Value, **changes: Any) -> Value:
-    """Returns a copy with other values for some settings, wherever they are nested."""
-    given: dict[str, Any] = {}
-    for field in dataclasses.fields(value):  # type: ignore[arg-type]
-        if field.name in changes:
-            given[field.name] = changes[field.name]
-        elif _NESTED in field.metadata:
-            of_part = {
-                one.name: changes[one.name] for one in settings_of(field.metadata[_NESTED]) if one.name in changes
-            }
-            if of_part:
-                given[field.name] = change_settings(getattr(value, field.name), **of_part)
-    return dataclasses.replace(value, **given)  # type: ignore[type-var]
-
-
-def write_settings(*values: Any) -> dict[str, Any]:
-    """Returns the settings of dataclasses as name -> plain value; the reverse of `read_settings`."""
-    written: dict[str, Any] = {}
-    for value in values:
-        found = setting_values(value)
-        written |= {one.name: one.write(found[one.name]) for one in settings_of(type(value)) if one.in_spec}
-    return written
-
-
-def _parts_of(kind: type) -> Iterator[type]:
-    """Yields a dataclass and its nested dataclasses."""
-    yield kind
-    for field in dataclasses.fields(kind):
-        if _NESTED in field.metadata:
-            yield from _parts_of(field.metadata[_NESTED])
+def write_settings(value: Any) -> dict[str, Any]:
+    """Returns the settings of a dataclass as name -> plain value; the reverse of `read_settings`."""
+    return {one.name: one.write(getattr(value, one.name)) for one in settings_of(type(value)) if one.in_spec}
 
 
 def write_list(values: Sequence[str]) -> Any:

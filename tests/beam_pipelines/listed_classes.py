@@ -33,7 +33,7 @@ class ListedClasses(NamedTuple):
 def list_classes_of(**settings: Any) -> ListedClasses:
     """Lists an input with the settings of a request."""
     spec = read_build_spec({"output": "/nowhere/out", "image_size": 8, **settings})
-    with storage.using(spec.source.storage_options()), tempfile.TemporaryDirectory() as folder:
+    with storage.using(spec.storage_options()), tempfile.TemporaryDirectory() as folder:
         spec, source = open_spec_source(find_functions(spec))
         listed = list_input(spec, source, folder, max_file_size=-1)
         classes = check_listing(spec, listed.source, listed.listing, listed.tally)

@@ -66,7 +66,7 @@ def _words(layout: Layout, root: Path, folder: Path) -> list[str]:
 
 def _kind(listed: Listed) -> str:
     layout = listed.spec.layout
-    if listed.spec.source.table.label_type is LabelType.TEXT:
+    if listed.spec.label_type is LabelType.TEXT:
         return "texts"
     if Content.OBJECTS in layout.required:
         return "objects with masks" if Content.OBJECT_MASKS in layout.required else "objects"

@@ -57,6 +57,6 @@ def test_what_the_service_passes_is_a_request(launch):
     ]
     arguments = parse_arguments(launch.read_switches(passed))
     spec = read_build_spec(arguments.raw_values)
-    assert (spec.output, spec.overwrite, spec.image.upscale) == ("gs://bucket/out", True, False)
-    assert spec.image.allow_truncated is False
+    assert (spec.output, spec.overwrite, spec.upscale) == ("gs://bucket/out", True, False)
+    assert spec.allow_truncated is False
     assert set(arguments.beam) == {word for word in passed if word in passed[7:]}

@@ -73,7 +73,7 @@ def translate(output: Path, *more: str, **words: str) -> DataflowRunner:
         build = prepare_build(spec, source, listed, output=held, previous=previous)
         assert build is not None
         pipeline = beam.Pipeline(runner=execution.beam_runner, options=execution.options)
-        memory = execution.runner.least_memory(build.spec.image.max_image_memory)
+        memory = execution.runner.least_memory(build.spec.max_image_memory)
         words = {"processes": execution.runner.processes, "least_memory": memory}
         build_pipeline(pipeline, spec, build, **words, cleans=True, fails_unpublished=True)
         pipeline.run()

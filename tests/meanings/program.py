@@ -106,7 +106,7 @@ def read_input(settings: Mapping[str, Any]) -> Reading:
     """
     with scratch_folder() as folder:
         spec = read_request({**settings, "output": f"{folder}/out"})
-        with storage.using(spec.source.storage_options()):
+        with storage.using(spec.storage_options()):
             spec = find_functions(spec)
             with trying_suggestions(spec):
                 return _read(spec, folder)
@@ -154,7 +154,7 @@ def _join(spec: BuildSpec, source: Source, listed: Iterable[SampleRef]) -> Itera
                 batches,
                 Counter(),
                 split=split,
-                group_rows=spec.source.table.group_rows,
+                group_rows=spec.group_rows,
                 last_member_wins=source.description.last_member_wins,
             )
         )

@@ -11,14 +11,12 @@ from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.transforms.settings import (
     FAILURES,
     IMAGES,
-    change_settings,
-    nested,
     one_of,
     read_settings,
     setting,
-    setting_values,
     settings_of,
     share,
+    slice_of,
     switch,
     whole_number,
     write_settings,
@@ -84,32 +82,18 @@ class Corners:
 
 
 @dataclasses.dataclass(frozen=True)
-class Outline:
-    corners: Corners = nested(Corners)
-    width: int = setting(2, help="width", group=IMAGES, read=whole_number(0))
+class Box(Corners):
+    """Settings that are inherited, with an order of their own."""
 
-
-@dataclasses.dataclass(frozen=True)
-class Box:
-    """Settings in two levels, with an order of their own."""
-
-    order = ("sharp", "depth", "width")
-    outline: Outline = nested(Outline)
+    order = ("sharp", "depth")
     depth: int = setting(3, help="depth", group=IMAGES, read=whole_number(0))
 
 
-def test_nested_settings_are_known_by_their_names_alone():
-    assert [one.name for one in settings_of(Box)] == ["sharp", "depth", "width", "radius"]
+def test_a_request_has_the_settings_of_its_groups_and_gives_slices_of_them():
+    assert [one.name for one in settings_of(Box)] == ["sharp", "depth", "radius"]
     box = read_settings(Box, {"radius": 5, "depth": 4})
-    assert box == Box(Outline(Corners(radius=5)), depth=4)
-    assert list(write_settings(box).items()) == [("sharp", False), ("depth", 4), ("width", 2), ("radius", 5)]
-    assert setting_values(box) == write_settings(box)
-
-
-def test_a_nested_setting_is_changed_where_it_is():
-    box = change_settings(Box(), sharp=True, width=7)
-    assert box == Box(Outline(Corners(sharp=True), width=7))
-    assert change_settings(box) == box
+    assert list(write_settings(box).items()) == [("sharp", False), ("depth", 4), ("radius", 5)]
+    assert slice_of(Corners, box) == Corners(radius=5)
 
 
 def test_a_missing_setting_without_a_default_is_named_with_what_was_expected():

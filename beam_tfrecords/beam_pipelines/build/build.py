@@ -133,7 +133,7 @@ def build_dataset(
       OutputLockedError: another build holds the output; nothing has been started.
       BuildError: the build failed.
     """
-    with storage.using(spec.source.storage_options()), naming_end():
+    with storage.using(spec.storage_options()), naming_end():
         prepare_process()
         runner = find_runner(beam_arguments)
         for name, is_given in (("no_wait", not wait), ("keep_job", keeps_job)):
@@ -157,11 +157,11 @@ def _build(
     with lock_output(spec, runner) as output:
         # Workers import their modules while this process opens the input.
         _log.info("building %s with %s and %d worker processes", spec.output, type(runner).__name__, runner.processes)
-        runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))
+        runner.start_workers(*storage.modules_for([spec.output, *spec.input]))
         with _expanding(spec.output), trying_suggestions(spec):
             spec, source = open_spec_source(spec)
-        if spec.source.save_mapping and source.description.draft:
-            storage.write_bytes(spec.source.save_mapping, source.description.draft.encode())
+        if spec.save_mapping and source.description.draft:
+            storage.write_bytes(spec.save_mapping, source.description.draft.encode())
         runner.dataset, runner.has_job = spec.name, output.job is not None
         execution = prepare()
         previous = open_previous(spec)
@@ -266,7 +266,7 @@ def _run(
     try:
         progress = Progress(build.folder, total=listed, blocks=blocks, done_before=done_before)
         with heartbeat, contextlib.nullcontext() if execution.quiet else progress:
-            memory = execution.runner.least_memory(build.spec.image.max_image_memory)
+            memory = execution.runner.least_memory(build.spec.max_image_memory)
             stages = functools.partial(
                 build_pipeline,
                 spec=build.spec,

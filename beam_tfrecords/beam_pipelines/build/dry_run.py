@@ -150,7 +150,7 @@ def make_plan(spec: BuildSpec) -> Plan:
     Raises:
       RequestError: the request is wrong; the build raises the same error.
     """
-    with storage.using(spec.source.storage_options()):
+    with storage.using(spec.storage_options()):
         check_location(spec)
         check_output(spec)
         spec = find_functions(spec)
@@ -177,7 +177,7 @@ def _make_plan(spec: BuildSpec) -> Plan:
         # The labels that a user function returns are unknown.
         layout = spec.layout if spec.layout and spec.map is None else Layout(())
         convert = ConvertSample(spec.image, layout, class_names, heads=heads)
-        shares_keys = spec.source.table.group_rows or source.description.last_member_wins
+        shares_keys = spec.group_rows or source.description.last_member_wins
         failures = ExpectedFailures(convert, class_names, shares_keys=shares_keys)
         batches = failures.watch(read_batches(listing))
         packed = choose_refs(batches, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
@@ -235,7 +235,7 @@ def _describe_shared(spec: BuildSpec, shared: int) -> list[str]:
     """Explains the counts above where several rows or members form one sample."""
     if not shared:
         return []
-    are_rows = spec.source.table.group_rows
+    are_rows = spec.group_rows
     how = "rows belong to the image of another row" if are_rows else "members are replaced by a later one"
     return [f"note: {shared:,} {how}, and are counted above"]
 

@@ -66,14 +66,14 @@ def finish(
     if isinstance(outcome, Published):
         # A worker that failed to update LATEST reported nothing.
         point_to_whole(spec, outcome.path)
-    if unchanged or not spec.schedule.versioned:
+    if unchanged or not spec.versioned:
         # A new version has these notes in `changes.json`.
         for note in previous.notes:
             show(f"note: {note}", file=sys.stderr)
-    if unchanged and spec.schedule.versioned:
+    if unchanged and spec.versioned:
         run = {"version": storage.basename(unchanged), "began": began, "ended": time.time()}
         storage.write_bytes(storage.join(spec.output, UNCHANGED), json_file(run))
-    if spec.schedule.versioned and not isinstance(outcome, Unpublished):
+    if spec.versioned and not isinstance(outcome, Unpublished):
         removed = clean_versions(spec)
         _log.info("removed %d old versions: %s", len(removed), ", ".join(removed))
         if isinstance(outcome, Published):
@@ -117,7 +117,7 @@ def finish_in_pipeline(_: Any, *, spec: BuildSpec, publication: Publication, rep
         if repeated is not None:
             remove_version(spec.output, repeated.version)
         point_to_whole(spec, dataset.path)
-        if spec.schedule.versioned:
+        if spec.versioned:
             removed = clean_versions(spec)
             _log.info("removed %d old versions: %s", len(removed), ", ".join(removed))
         if report and not _has_report(dataset.path):

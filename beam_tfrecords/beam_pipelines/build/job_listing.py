@@ -83,7 +83,7 @@ def submit_unlisted(
             spec,
             build,
             processes=runner.processes,
-            least_memory=runner.least_memory(spec.image.max_image_memory),
+            least_memory=runner.least_memory(spec.max_image_memory),
             cleans=True,
             fails_unpublished=fails_unpublished,
             report=report,

@@ -96,7 +96,7 @@ def prepare_build(
     has_few = len(listing.chunks) <= _FEW_CHUNKS
     if not has_few:
         write_chunk_names(listing, plan.folder)
-    version = choose_version(spec, plan.folder, previous) if spec.schedule.versioned else None
+    version = choose_version(spec, plan.folder, previous) if spec.versioned else None
     return ResolvedBuild(
         spec,
         tuple(listing.chunks) if has_few else (),

@@ -34,6 +34,8 @@ from beam_tfrecords.transforms.publishing.changes import History
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.request.published_settings import published_paths
+from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
+from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
@@ -118,11 +120,11 @@ def plan_blocks(
         compression=spec.compression,
         max_file_size=spec.max_file_size,
         image_timeout=spec.image_timeout,
-        max_image_memory=spec.image.max_image_memory if Content.IMAGE in layout.required else 0,
-        hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
+        max_image_memory=spec.max_image_memory if Content.IMAGE in layout.required else 0,
+        hashes_files=spec.fingerprint is Fingerprint.CONTENT,
         reuse=reuse,
         libraries=versions,
-        group_rows=spec.source.table.group_rows,
+        group_rows=spec.group_rows,
         last_member_wins=source.description.last_member_wins,
         map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
         where=_find_condition(spec.where, layout, dict(heads)),
@@ -214,7 +216,7 @@ def _plan_history(spec: BuildSpec, plan: BlockPlan, previous: Previous, version:
         compared=plan.reuse is not None and plan.reuse.previous == before,
         nothing_reused_because=plan.nothing_reused_because,
         notes=tuple(map(published_paths(spec).publish_text, previous.notes)),
-        schedule=spec.schedule,
+        schedule=slice_of(ScheduleSpec, spec),
         settings=fill_spec(previous.version.manifest["spec"]) if previous.version else {},
         decisive=tuple(name for name, one in SETTINGS.items() if one.decides_bytes and one.in_spec),
     )

@@ -87,7 +87,7 @@ class ReadSamples(beam.PTransform):
     def expand(self, root: Any) -> PCollection[Sample]:
         spec = self._spec
         rejections = Rejections("ReadSamples", spec.max_failures)
-        with storage.using(spec.source.storage_options()):
+        with storage.using(spec.storage_options()):
             open_sample, decisions = _list(spec, self._folder)
             opened = (
                 root
@@ -132,7 +132,7 @@ class ConvertSamples(beam.PTransform):
                 "name them with `class_names`, or choose another `layout`, such as `layout=image`",
                 code="missing_class_names",
             )
-        if Content.ARRAY in layout.required and not (spec.image.array_type and spec.image.channels):
+        if Content.ARRAY in layout.required and not (spec.array_type and spec.channels):
             raise RequestError(
                 "ConvertSamples: the kind of arrays is unknown before the pipeline runs; name it with `array_type` and "
                 "`channels`",
@@ -204,12 +204,12 @@ def _list(spec: BuildSpec, folder: str) -> tuple[OpenSample, Decisions]:
         spec, source = open_spec_source(dataclasses.replace(find_functions(spec), max_failures=1))
         if source.pipeline is not None:
             raise RequestError(
-                f"`input={spec.source.input[0]}`: is a pipeline itself; expected that it is called",
+                f"`input={spec.input[0]}`: is a pipeline itself; expected that it is called",
                 code="pipeline_input",
             )
         listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
         if not listed.listing.total:
-            raise RequestError(f"`input={', '.join(spec.source.input)}`: no sample found", code="no_samples")
+            raise RequestError(f"`input={', '.join(spec.input)}`: no sample found", code="no_samples")
         write_chunk_names(listed.listing, folder)
     records = source.description.records
     return OpenSample(spec.image, spec.max_file_size, records.layout if records else None), listed.listing.decisions

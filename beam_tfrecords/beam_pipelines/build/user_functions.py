@@ -16,7 +16,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, write_map
-from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.input_settings import GivenFunction, names_function
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
 
@@ -36,23 +35,23 @@ def find_functions(spec: BuildSpec) -> BuildSpec:
     if spec.map is not None and not isinstance(spec.map, UserFunction):
         name = write_map(spec.map) or ""
         spec = dataclasses.replace(spec, map=_find(spec.map, name, f"`map={name}`", spec.map_revision))
-    inputs = [word for word in spec.source.input if names_function(word)]
+    inputs = [word for word in spec.input if names_function(word)]
     if not inputs:
-        if spec.source.source == FUNCTIONS:
+        if spec.source == FUNCTIONS:
             raise RequestError(
-                f"`input={spec.source.input[0]}`: `source={FUNCTIONS}` calls a function; expected its module and name, "
+                f"`input={spec.input[0]}`: `source={FUNCTIONS}` calls a function; expected its module and name, "
                 "such as my_steps:rows",
                 code="not_a_function",
             )
         return spec
-    if len(spec.source.input) > 1:
+    if len(spec.input) > 1:
         raise RequestError(
             f"`input={inputs[0]}`: a function is the only input; expected its parts in `parts`", code="several_inputs"
         )
     (name,) = inputs
     given = name.function if isinstance(name, GivenFunction) else name
     function = _find(given, str(name), f"`input={name}`", None)
-    return dataclasses.replace(spec, source=change_settings(spec.source, input=(str(name),)), input_function=function)
+    return dataclasses.replace(spec, input=(str(name),), input_function=function)
 
 
 def _find(given: str | Callable[..., Any], named: str, shown: str, revision: str | None) -> UserFunction:

@@ -90,7 +90,7 @@ class WriteDataset(beam.PTransform):
         folder = os.fspath(output)
         given = {"name": name_from_input(folder), **settings, "input": _INPUT, "source": FUNCTIONS, "output": folder}
         spec = read_request(given)
-        with storage.using(spec.source.storage_options()):
+        with storage.using(spec.storage_options()):
             self._spec, self._source = open_spec_source(spec)
             check_location(self._spec)
             check_output(self._spec)
@@ -102,7 +102,7 @@ class WriteDataset(beam.PTransform):
         (partition,) = source.partitions
         reader = ElementReader(source.reader, self._fields, Content.OBJECTS in spec.needs.contents)
         plan = IndexPlan("", source.read, plan_listing(spec, source), spec.max_file_size)
-        with storage.using(spec.source.storage_options()):
+        with storage.using(spec.storage_options()):
             # Chosen at run time, because a template runs many times. The reshuffle keeps the plan for retries.
             planned = AsSingleton(
                 samples.pipeline

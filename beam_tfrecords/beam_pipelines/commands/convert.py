@@ -96,7 +96,7 @@ def _convert(argv: Sequence[str], arguments: argparse.Namespace, summary: RunSum
         return DONE
 
     def change(settings: Mapping[str, Any]) -> str:
-        accepted = [guard.value for guard in spec.schedule.accept]
+        accepted = [guard.value for guard in spec.accept]
         merged = {name: ",".join([*accepted, value]) if name == "accept" else value for name, value in settings.items()}
         return change_command("convert", argv, merged)
 

@@ -15,7 +15,6 @@ from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef
-from beam_tfrecords.transforms.settings import make_settings
 from beam_tfrecords.transforms.sources.annotated.documents import DocumentSource
 from beam_tfrecords.transforms.sources.annotated.first_samples import describe_first
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -43,7 +42,7 @@ def inspect_mapping(path: str, mapping: str, image_root: Sequence[str]) -> Sampl
     raw = {"input": path, "mapping": mapping, "image_root": list(image_root) or None}
     values = {name: SETTINGS[name].value_of(raw, {}) for name in raw}
     needs = Needs(contents=Needs.contents | {Content.OBJECT_MASKS, Content.KEYPOINTS})
-    source = open_input(make_settings(SourceSpec, values), needs).read(needs)
+    source = open_input(SourceSpec(**values), needs).read(needs)
     assert isinstance(source, DocumentSource)
     file = source.documents[0].file
     show(f"first document: {storage.shown(file.path)}, of {len(source.documents):,}")

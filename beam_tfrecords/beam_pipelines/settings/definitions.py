@@ -13,16 +13,12 @@ from typing import Any
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.habits import explain_name
-from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.request.build_spec import BuildSpec, needs_of
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.published_settings import publish_settings
-from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
-from beam_tfrecords.transforms.settings import Setting, change_settings, make_settings, settings_of
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.settings import Setting, read_settings, settings_of
 
-KINDS = (SourceSpec, BuildSpec, ImageSpec, ScheduleSpec)
 # Name -> setting, in the order of `--help`.
-SETTINGS: Mapping[str, Setting] = {setting.name: setting for kind in KINDS for setting in settings_of(kind)}
+SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in settings_of(BuildSpec)}
 _QUOTED = re.compile(r"`([a-z_]+)((?:=[^`]*)?)`")
 
 
@@ -57,12 +53,7 @@ def read_build_spec(raw_values: Mapping[str, Any]) -> BuildSpec:
       raw_values: name of a setting -> value of its flag, or its value in a spec file.
     """
     check_names(raw_values)
-    values: dict[str, Any] = {}
-    for setting in SETTINGS.values():
-        values[setting.name] = setting.value_of(raw_values, values)
-    source, image, schedule = (make_settings(kind, values) for kind in (SourceSpec, ImageSpec, ScheduleSpec))
-    spec = make_settings(BuildSpec, values, source=source, image=image, schedule=schedule)
-    return dataclasses.replace(spec, needs=needs_of(spec))
+    return read_settings(BuildSpec, raw_values)
 
 
 def change_request(spec: BuildSpec, raw_values: Mapping[str, Any]) -> BuildSpec:
@@ -70,10 +61,7 @@ def change_request(spec: BuildSpec, raw_values: Mapping[str, Any]) -> BuildSpec:
     values: dict[str, Any] = {}
     for name, value in raw_values.items():
         values[name] = SETTINGS[name].value_of({name: value}, values)
-    parts = {name: change_settings(getattr(spec, name), **values) for name in ("source", "image", "schedule")}
-    own = {one.name: values[one.name] for one in settings_of(BuildSpec) if one.name in values}
-    changed = dataclasses.replace(spec, **parts, **own)
-    return dataclasses.replace(changed, needs=needs_of(changed))
+    return dataclasses.replace(spec, **values)
 
 
 def fill_spec(spec: Mapping[str, Any]) -> dict[str, Any]:

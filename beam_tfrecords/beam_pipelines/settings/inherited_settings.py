@@ -17,7 +17,6 @@ from beam_tfrecords.transforms.service_faults import describe_fault
 from beam_tfrecords.transforms.settings import settings_of, write_settings
 from beam_tfrecords.transforms.sources.inputs import name_inputs, quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.table_settings import JoinSettings
 
 _KEEP = ImageEncoding.KEEP.value
 _IMAGE_SETTINGS = frozenset(setting.name for setting in settings_of(ImageSpec))
@@ -97,7 +96,7 @@ def _inherit(given: dict[str, Any], paths: Sequence[str], of_input: Mapping[str,
     if given.get("layout") == SAME:
         given = {name: value for name, value in given.items() if name != "layout"}
     if "layout" not in given:
-        joins, _ = join_datasets(datasets, open_joins(JoinSettings(of_input["join"], of_input["join_key"])))
+        joins, _ = join_datasets(datasets, open_joins(of_input["join"], of_input["join_key"]))
         inherited["layout"] = join_layout(common_layout(datasets), joins)
     image = common_image_spec(list(datasets.values()))
     if image is None:

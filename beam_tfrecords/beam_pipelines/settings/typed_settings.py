@@ -10,8 +10,9 @@ import types
 import typing
 from collections.abc import Mapping
 
-from beam_tfrecords.beam_pipelines.settings.definitions import KINDS, settings_by_group
-from beam_tfrecords.transforms.settings import Setting, setting_types
+from beam_tfrecords.beam_pipelines.settings.definitions import settings_by_group
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.settings import Setting
 
 _HEAD = '''"""Settings of `build` for editors and type checkers; made by `typed_settings`."""
 
@@ -51,7 +52,7 @@ _BY_TYPE: Mapping[object, str] = {bool: "bool", float: "float", str: "str"}
 def settings_module() -> str:
     """Returns the source code of `build_settings`."""
     lines = [_HEAD]
-    hints = {name: hint for kind in KINDS for name, hint in setting_types(kind).items()}
+    hints = typing.get_type_hints(BuildSpec)
     for group, members in settings_by_group():
         lines.append(f"    # {group}\n")
         lines += [f"    {setting.name}: {_type(setting, hints[setting.name])}\n" for setting in members]

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords.byte_sizes import number_of_bytes
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.geometry.sizes import read_image_size
 from beam_tfrecords.transforms.mask_colors import NAMED, MaskColors, read_mask_colors, read_mask_values
@@ -280,42 +279,3 @@ class ImageSpec:
     def mask_numbers(self) -> tuple[tuple[int, int], ...]:
         """(color or number in the file of a mask, number in the record); empty if numbers stay as they are."""
         return self.mask_colors.numbers if self.mask_colors else self.mask_values
-
-    def __post_init__(self) -> None:
-        encoding, channels = self.image_encoding, self.channels
-        # Only the layout shows whether raw pixels are arrays.
-        if channels not in (None, 1, 3, 4) and encoding is not ImageEncoding.RAW:
-            raise RequestError(f"`channels={channels}`: expected 1, 3, 4 or keep", code="invalid_value")
-        if channels is not None and IMPOSSIBLE_CHANNELS.get(encoding) == channels:
-            lacks, other = ("transparency", "webp") if channels == 4 else ("grey images", "jpeg")
-            raise RequestError(
-                f"`channels={channels}`: {encoding.name} has no {lacks}; "
-                f"use `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`",
-                code="conflicting_settings",
-            )
-        if self.bit_depth == 16 and encoding is not ImageEncoding.PNG:
-            raise RequestError(
-                f"`bit_depth=16`: `image_encoding={encoding.value}` stores 8 bits per channel; use "
-                "`image_encoding=png`",
-                code="conflicting_settings",
-            )
-        if self.mask_bit_depth == 8 and self.mask_padding > 255:
-            raise RequestError(
-                f"`mask_padding={self.mask_padding}`: 8 bits hold up to 255; use `mask_bit_depth=16`",
-                code="conflicting_settings",
-            )
-        self._check_masks()
-
-    def _check_masks(self) -> None:
-        if self.mask_colors and self.mask_values:
-            raise RequestError(
-                "`mask_colors` and `mask_values` exclude each other: a mask has colors or numbers; leave one out",
-                code="conflicting_settings",
-            )
-        largest = max((number for _, number in self.mask_numbers), default=0)
-        if self.mask_bit_depth == 8 and largest > 255:
-            name = "mask_colors" if self.mask_colors else "mask_values"
-            raise RequestError(
-                f"`{name}`: a mask would have the number {largest}, and 8 bits hold up to 255; use `mask_bit_depth=16`",
-                code="conflicting_settings",
-            )

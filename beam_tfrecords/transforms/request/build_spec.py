@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
@@ -16,7 +16,7 @@ from beam_tfrecords.features.layouts import Layout, parse_layout
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.class_list import ClassList, list_classes, parse_class_words
-from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.image_spec import IMPOSSIBLE_CHANNELS, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.labels import BACKGROUND, ClassOrder
 from beam_tfrecords.transforms.mapping.user_function import UserFunction, name_of
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes
@@ -30,6 +30,7 @@ from beam_tfrecords.transforms.settings import (
     one_of,
     setting,
     share,
+    slice_of,
     switch,
     whole_number,
     write_settings,
@@ -168,12 +169,9 @@ def _name_by_input(earlier: Mapping[str, Any]) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class BuildSpec:
-    """Everything that decides the content of a dataset."""
+class OutputSettings:
+    """Settings of classes and splits, of the output, and of rejected samples."""
 
-    source: SourceSpec
-    image: ImageSpec
-    schedule: ScheduleSpec
     class_names: ClassList | None = setting(
         None,
         help="names in index order: comma-separated, or a file of them",
@@ -370,84 +368,49 @@ class BuildSpec:
         decides_records=False,
     )
 
-    # The input if it is a user's function, else None.
+
+@dataclasses.dataclass(frozen=True)
+class BuildSpec(ScheduleSpec, ImageSpec, OutputSettings, SourceSpec):
+    """A request: everything that decides the content of a dataset, as it was asked for.
+
+    Attributes:
+      input_function: the input if it is a user's function, else None.
+    """
+
     input_function: UserFunction | None = None
-    # Needs of the original request, because the layout may be resolved later from the contents of the source.
-    needs: Needs = dataclasses.field(default_factory=Needs)
 
     def __post_init__(self) -> None:
-        if not self.output:
-            raise RequestError("`output` is missing; expected the folder of the dataset", code="missing_setting")
-        encoding, resize_mode = self.image.image_encoding, self.image.resize_mode
-        if self.image.image_size is None and resize_mode is not ResizeMode.SHORTER:
-            raise RequestError(
-                f"`resize_mode={resize_mode.value}`: without `image_size`, images keep their sizes; use, for example, "
-                "`image_size=224`, or leave `resize_mode` out",
-                code="needs_setting",
-            )
-        if self.dali_index and self.compression != "none":
-            raise RequestError(
-                "`dali_index` and `compression=gzip` exclude each other: DALI reads uncompressed shards only; "
-                "leave one of them out",
-                code="conflicting_settings",
-            )
-        has_earlier = self.schedule.versioned or self.schedule.reuse not in (None, NO_REUSE)
-        if self.class_order is ClassOrder.STABLE and not has_earlier:
-            raise RequestError(
-                "`class_order=stable` keeps the indices of a previous dataset, and there is none; use `versioned` or "
-                "`reuse`, or leave it out",
-                code="needs_setting",
-            )
-        if self.map is None and (self.map_revision or self.check_map):
-            name = "map_revision" if self.map_revision else "check_map"
-            raise RequestError(
-                f"`{name}`: only has an effect with `map`; use, for example, `map=my_steps:clean`",
-                code="needs_setting",
-            )
-        self._check_fractions()
-        if self.image.mask_colors and self.source.paths.mask_classes:
-            raise RequestError(
-                "`mask_colors` and `mask_classes` exclude each other: a mask has all classes or one; leave one out",
-                code="conflicting_settings",
-            )
-        if self.layout and "image.pixels" in self.layout.fields and encoding is not ImageEncoding.RAW:
-            raise RequestError(
-                f"`image_encoding={encoding.value}`: the layout asks for image.pixels, which is raw; "
-                "use `image_encoding=raw`, or ask for image.encoded",
-                code="conflicting_settings",
-            )
-        self._check_array()
-        is_known = self.image.has_fixed_size and self.image.channels
-        if self.layout and self.layout.image_names and encoding is ImageEncoding.RAW and not is_known:
-            raise RequestError(
-                "`image_encoding=raw`: an example does not hold the sizes of several images, so they must be equal; "
-                "use, for example, `image_size=224` `resize_mode=pad`",
-                code="needs_setting",
-            )
+        super().__post_init__()
+        broken = next(((message, code) for is_broken, code, message in _rules(self) if is_broken), None)
+        if broken:
+            raise RequestError(broken[0], code=broken[1])
 
-    def _check_array(self) -> None:
-        is_array, image = Content.ARRAY in self.required, self.image
-        if is_array and image.image_encoding is not ImageEncoding.RAW:
-            raise RequestError(
-                f"`image_encoding={image.image_encoding.value}`: the layout asks for image.array, which is raw; leave "
-                "`image_encoding` out, or ask for image.encoded",
-                code="conflicting_settings",
-            )
-        if not is_array and image.channels not in (None, 1, 3, 4):
-            raise RequestError(
-                f"`channels={image.channels}`: expected 1, 3, 4 or keep; `layout=array` stores any number",
-                code="conflicting_settings",
-            )
+    @property
+    def image(self) -> ImageSpec:
+        """The settings of images, for workers."""
+        return slice_of(ImageSpec, self)
 
-    def _check_fractions(self) -> None:
-        group_column, pattern = self.source.table.group_column, self.source.label_pattern or ""
-        grouped = f"`group_column={group_column}`" if group_column else f"`label_pattern={pattern}`"
-        if self.splits.fractions is None and (self.stratify or group_column):
-            raise RequestError(
-                f"{'`stratify`' if self.stratify else grouped} needs fractions; use, for example, "
-                "`splits=train=0.9,test=0.1`",
-                code="needs_setting",
-            )
+    @property
+    def needs(self) -> Needs:
+        """Contents that the request needs from its source."""
+        layout = self.layout
+        needs = Needs(
+            contents=Needs.contents | {Content.MASK} if self.mask_settings else Needs.contents,
+            columns=None,
+            all_columns=self.map is not None,
+            splits=self.splits,
+            class_names=(*self.class_names.names, *self.class_names.ids) if self.class_names else (),
+        )
+        if layout is None:
+            return needs
+        return dataclasses.replace(
+            needs,
+            contents=layout.required,
+            required=layout.required,
+            columns=frozenset(layout.read_columns),
+            records=layout if layout.keeps_records else None,
+            images=_name_images(layout),
+        )
 
     @property
     def required(self) -> frozenset[Content]:
@@ -457,38 +420,136 @@ class BuildSpec:
     @property
     def order_of_classes(self) -> ClassOrder:
         """Value of `class_order`, or its default."""
-        return self.class_order or (ClassOrder.STABLE if self.schedule.versioned else ClassOrder.SORTED)
+        return self.class_order or (ClassOrder.STABLE if self.versioned else ClassOrder.SORTED)
 
     @property
     def mask_class_names(self) -> tuple[str, ...]:
         """The classes of the numbers of masks, if the request names them by color or by mask."""
-        if self.image.mask_colors:
-            return self.image.mask_colors.names
-        classes = self.source.paths.class_masks
+        if self.mask_colors:
+            return self.mask_colors.names
+        classes = self.class_masks
         return (BACKGROUND, *classes) if classes else ()
 
     def to_json(self) -> dict[str, Any]:
         """Returns all settings as in a spec file, including defaults."""
-        return write_settings(self.source, self, self.image)
+        return write_settings(self)
 
 
-def needs_of(spec: BuildSpec) -> Needs:
-    """Returns the contents that a request needs from its source."""
-    layout = spec.layout
-    needs = Needs(
-        contents=Needs.contents | {Content.MASK} if spec.source.mask_settings else Needs.contents,
-        columns=None,
-        all_columns=spec.map is not None,
-        splits=spec.splits,
-        class_names=(*spec.class_names.names, *spec.class_names.ids) if spec.class_names else (),
+def _rules(request: BuildSpec) -> Iterator[tuple[bool, str, str]]:
+    """Yields the rules about settings that exclude or need each other: whether one is broken, its code and message."""
+    size, mode, encoding, channels = request.image_size, request.resize_mode, request.image_encoding, request.channels
+    lacks, other = ("transparency", "webp") if channels == 4 else ("grey images", "jpeg")
+    fields = request.layout.fields if request.layout else frozenset()
+    has_array, has_several = Content.ARRAY in request.required, bool(request.layout and request.layout.image_names)
+    of_mask = "mask_colors" if request.mask_colors else "mask_values"
+    largest = max((number for _, number in request.mask_numbers), default=0)
+    of_map = "map_revision" if request.map_revision else "check_map"
+    grouped = "`stratify`" if request.stratify else f"`group_column={request.group_column}`"
+    yield (
+        bool(request.mask_suffix) and not all(part.endswith("/") for part in request.class_masks.values()),
+        "conflicting_settings",
+        "`mask_classes` and `mask_suffix` both say how the names of masks end; leave `mask_suffix` out",
     )
-    if layout is None:
-        return needs
-    return dataclasses.replace(
-        needs,
-        contents=layout.required,
-        required=layout.required,
-        columns=frozenset(layout.read_columns),
-        records=layout if layout.keeps_records else None,
-        images=_name_images(layout),
+    yield (
+        # Only the layout shows whether raw pixels are arrays.
+        channels not in (None, 1, 3, 4) and encoding is not ImageEncoding.RAW,
+        "invalid_value",
+        f"`channels={channels}`: expected 1, 3, 4 or keep",
+    )
+    yield (
+        channels is not None and IMPOSSIBLE_CHANNELS.get(encoding) == channels,
+        "conflicting_settings",
+        f"`channels={channels}`: {encoding.name} has no {lacks}; "
+        f"use `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`",
+    )
+    yield (
+        request.bit_depth == 16 and encoding is not ImageEncoding.PNG,
+        "conflicting_settings",
+        f"`bit_depth=16`: `image_encoding={encoding.value}` stores 8 bits per channel; use `image_encoding=png`",
+    )
+    yield (
+        request.mask_bit_depth == 8 and request.mask_padding > 255,
+        "conflicting_settings",
+        f"`mask_padding={request.mask_padding}`: 8 bits hold up to 255; use `mask_bit_depth=16`",
+    )
+    yield (
+        bool(request.mask_colors and request.mask_values),
+        "conflicting_settings",
+        "`mask_colors` and `mask_values` exclude each other: a mask has colors or numbers; leave one out",
+    )
+    yield (
+        request.mask_bit_depth == 8 and largest > 255,
+        "conflicting_settings",
+        f"`{of_mask}`: a mask would have the number {largest}, and 8 bits hold up to 255; use `mask_bit_depth=16`",
+    )
+    yield (
+        not request.versioned and request.keep_versions is not None,
+        "needs_setting",
+        "`keep_versions` needs `versioned`; set both, or leave it out",
+    )
+    yield (
+        not request.output,
+        "missing_setting",
+        "`output` is missing; expected the folder of the dataset",
+    )
+    yield (
+        size is None and mode is not ResizeMode.SHORTER,
+        "needs_setting",
+        f"`resize_mode={mode.value}`: without `image_size`, images keep their sizes; use, for example, "
+        "`image_size=224`, or leave `resize_mode` out",
+    )
+    yield (
+        request.dali_index and request.compression != "none",
+        "conflicting_settings",
+        "`dali_index` and `compression=gzip` exclude each other: DALI reads uncompressed shards only; leave one of "
+        "them out",
+    )
+    yield (
+        request.class_order is ClassOrder.STABLE and not request.versioned and request.reuse in (None, NO_REUSE),
+        "needs_setting",
+        "`class_order=stable` keeps the indices of a previous dataset, and there is none; use `versioned` or "
+        "`reuse`, or leave it out",
+    )
+    yield (
+        request.map is None and bool(request.map_revision or request.check_map),
+        "needs_setting",
+        f"`{of_map}`: only has an effect with `map`; use, for example, `map=my_steps:clean`",
+    )
+    yield (
+        request.splits.fractions is None and bool(request.stratify or request.group_column),
+        "needs_setting",
+        f"{grouped} needs fractions; use, for example, `splits=train=0.9,test=0.1`",
+    )
+    yield (
+        bool(request.mask_colors and request.mask_classes),
+        "conflicting_settings",
+        "`mask_colors` and `mask_classes` exclude each other: a mask has all classes or one; leave one out",
+    )
+    yield (
+        "image.pixels" in fields and encoding is not ImageEncoding.RAW,
+        "conflicting_settings",
+        f"`image_encoding={encoding.value}`: the layout asks for image.pixels, which is raw; "
+        "use `image_encoding=raw`, or ask for image.encoded",
+    )
+    yield (
+        has_array and encoding is not ImageEncoding.RAW,
+        "conflicting_settings",
+        f"`image_encoding={encoding.value}`: the layout asks for image.array, which is raw; leave "
+        "`image_encoding` out, or ask for image.encoded",
+    )
+    yield (
+        not has_array and channels not in (None, 1, 3, 4),
+        "conflicting_settings",
+        f"`channels={channels}`: expected 1, 3, 4 or keep; `layout=array` stores any number",
+    )
+    yield (
+        has_several and encoding is ImageEncoding.RAW and not (request.has_fixed_size and channels),
+        "needs_setting",
+        "`image_encoding=raw`: an example does not hold the sizes of several images, so they must be equal; use, for "
+        "example, `image_size=224` `resize_mode=pad`",
+    )
+    yield (
+        request.versioned and request.overwrite,
+        "conflicting_settings",
+        "`overwrite` replaces what `versioned` keeps; leave one of them out",
     )

@@ -10,10 +10,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import settings_of
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 # Setting -> what its paths are.
-_PATHS = {one.name: one.paths for kind in (SourceSpec, BuildSpec) for one in settings_of(kind) if one.paths}
+_PATHS = {one.name: one.paths for one in settings_of(BuildSpec) if one.paths}
 # A path, after its split or name if it has one: train=/data/photos.
 _WORD = re.compile(r"((?:[A-Za-z][A-Za-z0-9_]*=)?)(.*)", re.DOTALL)
 
@@ -30,7 +29,7 @@ def published_paths(spec: BuildSpec) -> PublishedPaths:
         # Not the current folder: a scheduler may start each build in another one, and workers have their own.
         modules = list(spec.input_function.paths.values()) if spec.input_function else []
         words += modules or [storage.join(storage.dirname(spec.output), "*")]
-    reuse = spec.schedule.reuse
+    reuse = spec.reuse
     return PublishedPaths.of(words, [*_words(settings, "other"), *([reuse] if reuse else [])])
 
 

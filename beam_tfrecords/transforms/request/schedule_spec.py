@@ -9,7 +9,6 @@ import re
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import SCHEDULED, as_number, one_of, setting, share, switch, whole_number
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -136,7 +135,3 @@ class ScheduleSpec:
         read=read_ratio,
     )
     max_size_ratio: float = _setting(2.0, help="guard sizes: largest allowed ratio of both", read=read_ratio)
-
-    def __post_init__(self) -> None:
-        if not self.versioned and self.keep_versions is not None:
-            raise RequestError("`keep_versions` needs `versioned`; set both, or leave it out", code="needs_setting")

@@ -12,19 +12,15 @@ from beam_tfrecords.transforms.sources.detect.inference import infer_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
-from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern, describe_path_columns, find_path_columns
-from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.source import OpenRequest, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 
 
 class InferredSource(Source):
     """A source that infers labels and splits after all samples are listed."""
 
-    _inputs: Inputs
-    _spec: SourceSpec
     _needs: Needs
     _pattern: re.Pattern[str] | None
     _inferred: tuple[FolderTree, Request] | None = None
@@ -36,7 +32,7 @@ class InferredSource(Source):
     def _names_paths(self) -> bool:
         """Whether the request has settings that only apply to this input or to paths below it."""
         folders = self._needs.splits.folders
-        return bool(self._spec.selection.globs or folders or self._pattern or self._inputs.splits)
+        return bool(self._spec.globs or folders or self._pattern or self._inputs.splits)
 
     def _infer(self, tree: FolderTree, request: Request, tally: Tally) -> Interpretation:
         """Interprets the folders of an input, and adds notes on the result.
@@ -67,14 +63,14 @@ class InferredSource(Source):
         meaning.check_splits(folders, self._inputs)
         return meaning
 
-    def _take_request(self, inputs: Inputs, spec: SourceSpec, needs: Needs, prefixes: Iterable[str]) -> None:
+    def _take_request(self, request: OpenRequest, needs: Needs, prefixes: Iterable[str]) -> None:
         """Stores a request and the key prefixes, and turns the named groups of `label_pattern` into columns.
 
         Raises:
           RequestError: the layout needs a column that is not among these groups.
         """
-        self._inputs, self._spec, self._needs = inputs, spec, needs
-        self._pattern = compile_pattern(spec.label_pattern, needs)
+        self._inputs, self._spec, self._needs = request.inputs, request.spec, needs
+        self._pattern = compile_pattern(request.spec.label_pattern, needs)
         columns, taken = find_path_columns(self._pattern, needs)
         self._describe(
             provides=self.description.provides | ({Content.COLUMNS} if columns else frozenset()),

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.mapping.user_function import name_of
 from beam_tfrecords.transforms.settings import check_unique, input_setting, switch, write_list
 from beam_tfrecords.transforms.sources.braces import split_list
@@ -190,10 +189,3 @@ class PathSettings:
     def class_masks(self) -> Mapping[str, str]:
         """Class -> folder or suffix of its masks."""
         return dict(word.split("=", 1) for word in self.mask_classes)
-
-    def __post_init__(self) -> None:
-        if self.mask_suffix and not all(part.endswith("/") for part in self.class_masks.values()):
-            raise RequestError(
-                "`mask_classes` and `mask_suffix` both say how the names of masks end; leave `mask_suffix` out",
-                code="conflicting_settings",
-            )

@@ -44,7 +44,6 @@ from beam_tfrecords.transforms.sources.registry import (
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.joined_opening import open_joins
-from beam_tfrecords.transforms.sources.tables.table_settings import JoinSettings
 from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
 from beam_tfrecords.transforms.sources.unsupported_formats import (
     START_BYTES,
@@ -130,13 +129,13 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
             splits = {folder_of_archive(path): split for path, split in inputs.splits.items()}
             inputs = Inputs(paths, splits)
         chosen = dataclasses.replace(spec, input=tuple(paths), source=entry.name)
-        late, joined, wanted = None, open_joins(spec.joins), needs
-        if spec.joins.join and not _joins_itself(entry, paths):
+        late, joined, wanted = None, open_joins(spec.join, spec.join_key), needs
+        if spec.join and not _joins_itself(entry, paths):
             # Most requests join nothing.
             from beam_tfrecords.transforms.sources.tables.joined_samples import JoinedSamples
 
-            late = JoinedSamples.of(joined, spec.table, has_columns=entry.has_columns)
-            chosen = dataclasses.replace(chosen, table=late.others, joins=JoinSettings())
+            late = JoinedSamples.of(joined, spec, has_columns=entry.has_columns)
+            chosen = dataclasses.replace(chosen, **late.others, join=(), join_key=("key",))
             wanted = late.needs_of_source(needs)
         refuse_settings(entry, chosen)
         make: MakeSource = _module(entry).open_input(OpenRequest(chosen, inputs, wanted, joined, function))
@@ -186,7 +185,7 @@ def _choose(path: str, spec: SourceSpec, function: UserFunction | None) -> Regis
     named = None if spec.source == "auto" else find_source(spec.source, f"`source={spec.source}`")
     if function is not None or spec.source == FUNCTIONS:
         return find_source(FUNCTIONS, "")
-    if spec.paths.images:
+    if spec.images:
         return named or find_source(PAIRS, "")
     if spec.source == DOCUMENTS or (named is None and (spec.mapping or spec.save_mapping)):
         return find_source(DOCUMENTS, "")

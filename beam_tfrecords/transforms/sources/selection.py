@@ -137,7 +137,9 @@ class Selection:
                     code="unmatched_glob",
                 )
 
-    def check(self, labels: Mapping[Scalar, int], known: ClassNames | None = None, *, has_others: bool = False) -> None:
+    def check_classes(
+        self, labels: Mapping[Scalar, int], known: ClassNames | None = None, *, has_others: bool = False
+    ) -> None:
         """Checks that every class has a sample.
 
         Args:

@@ -12,10 +12,8 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import (
     INPUT,
     input_setting,
-    nested,
     one_of,
     setting,
-    setting_values,
     switch,
     write_list,
 )
@@ -25,11 +23,13 @@ from beam_tfrecords.transforms.sources.input_settings import (
     image_folders,
     read_input,
     read_mapping_word,
+    read_roots,
     write_input,
+    write_roots,
 )
 from beam_tfrecords.transforms.sources.registry import NAMES, find_source
-from beam_tfrecords.transforms.sources.selection import Selection
-from beam_tfrecords.transforms.sources.tables.table_settings import JoinSettings, TableSettings, TextSettings
+from beam_tfrecords.transforms.sources.selection import Selection, read_names
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 _INPUT_HELP = "folder, glob, table or archive; local, gs:// or s3://; or a function of yours, module:function"
 _MASK_SETTINGS = ("mask_root", "mask_column", "mask_suffix", "image_suffix", "mask_classes")
@@ -74,10 +74,8 @@ def _read_source(word: Any) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class SourceSpec:
+class SourceSpec(Selection, PathSettings, TableSettings):
     """Settings of the input: the location of the samples, and how to read labels and splits.
-
-    Each source receives only the parts that it reads.
 
     Attributes:
       order: the settings in the order of the help and of the manifest.
@@ -88,14 +86,11 @@ class SourceSpec:
       save_mapping: path of the file for a mapping that is drafted from the documents, and read from then on.
       parts: arguments of the input function, which is called once for each.
       label_pattern: regular expression that finds the label in a key; None if folders or columns give the labels.
-      table: how to read rows.
-      text: how to read text files.
-      paths: folders of images and masks.
-      selection: the samples to convert.
       allow_private_addresses: whether a table may contain URLs of this machine and of private networks.
       trust_annotations: whether to accept annotations that match no image, or whose boxes do not fit their images.
       window: which numbers of DICOM and NIfTI files are black and white.
-      joins: tables whose columns are joined to the samples.
+      join: tables whose columns are joined to the samples, and lists of the samples of a split, as train=LIST.
+      join_key: columns of these tables with the keys of the samples.
       fingerprint: how to detect changed files.
       requester_pays: payer for requests to requester-pays buckets, as in `storage.StorageOptions`.
     """
@@ -142,10 +137,6 @@ class SourceSpec:
     label_pattern: str | None = input_setting(
         None, help="regular expression with a group named `label`, or groups that the layout takes, searched in the key"
     )
-    table: TableSettings = nested(TableSettings)
-    text: TextSettings = nested(TextSettings)
-    paths: PathSettings = nested(PathSettings)
-    selection: Selection = nested(Selection)
     allow_private_addresses: bool = setting(
         False,
         group=INPUT,
@@ -165,7 +156,22 @@ class SourceSpec:
         help="numbers of DICOM and NIfTI that are black and white: file (the window in it) or full (all of its range)",
         read=one_of(Window),
     )
-    joins: JoinSettings = nested(JoinSettings)
+    join: tuple[str, ...] = input_setting(
+        (),
+        help="table whose columns join the samples, by a key or the image's name; may be repeated; or the list of a "
+        "split, train=LIST",
+        read=read_roots,
+        write=write_roots,
+        shown_default="",
+        may_repeat=True,
+        paths="input",
+    )
+    join_key: tuple[str, ...] = input_setting(
+        ("key",),
+        help="columns of these tables with the keys; a table without them joins by the names that it shares",
+        read=read_names,
+        write=lambda names: names[0] if len(names) == 1 else list(names),
+    )
     fingerprint: Fingerprint = setting(
         Fingerprint.STAT,
         group=INPUT,
@@ -184,7 +190,7 @@ class SourceSpec:
 
     def __post_init__(self) -> None:
         if not self.input:
-            object.__setattr__(self, "input", image_folders(self.paths.images))
+            object.__setattr__(self, "input", image_folders(self.images))
         if not self.input or not all(self.input):
             raise RequestError(f"`input` is missing; expected {_INPUT_HELP}", code="missing_setting")
 
@@ -199,5 +205,4 @@ class SourceSpec:
     @property
     def mask_settings(self) -> list[str]:
         """Names of the mask settings that the request sets."""
-        values = setting_values(self)
-        return [name for name in _MASK_SETTINGS if values[name]]
+        return [name for name in _MASK_SETTINGS if getattr(self, name)]

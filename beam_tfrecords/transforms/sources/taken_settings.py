@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.settings import setting_values, settings_of
+from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.registry import MASK_FILES, SOURCES, Registered, find_source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -22,9 +22,8 @@ def refuse_settings(entry: Registered, spec: SourceSpec) -> None:
       RequestError: names a setting that the source does not accept.
     """
     where = f"{quote_input(spec.input[0])} is read as {entry.name}, which"
-    values = setting_values(spec)
     for name in SOME_TAKE:
-        value = values[name]
+        value = getattr(spec, name)
         if value != _DEFAULTS[name] and name not in entry.takes:
             shown = ",".join(value) if isinstance(value, tuple) else getattr(value, "value", value)
             quoted = f"`{name}`" if value is True else f"`{name}={shown}`"

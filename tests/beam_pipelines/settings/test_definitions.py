@@ -20,7 +20,6 @@ from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table, read_build_spec, show_flags
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
-from beam_tfrecords.transforms.settings import setting_values
 from beam_tfrecords.transforms.sources.source import Source
 from tests.package_code import PACKAGE, package_nodes
 
@@ -61,11 +60,8 @@ def test_help_has_every_setting_with_its_meaning_and_default(capsys):
 def test_every_default_is_shown():
     """A word that is shown as the default gives the default; a phrase stands for a default that depends."""
     spec = read_build_spec(REQUIRED)
-    values: dict[str, Any] = {}
-    for part in (spec, spec.source, spec.image, spec.schedule):
-        values |= setting_values(part)
     for name, one in SETTINGS.items():
-        default = values[name]
+        default = getattr(spec, name)
         if name in REQUIRED:
             continue
         if default in (None, False, "", ()):

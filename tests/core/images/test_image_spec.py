@@ -14,6 +14,7 @@ from beam_tfrecords.transforms.images.image_spec import (
     Resample,
     ResizeMode,
 )
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import read_settings, settings_of, write_settings
 from tests.each import each
 from tests.refusals import Refusal, refuses
@@ -114,20 +115,4 @@ def test_a_layout_that_asks_for_pixels_makes_raw_the_default(layout: str, encodi
 )
 def test_a_wrong_word_is_named_with_what_was_expected(words: dict[str, Any], refusal: Refusal) -> None:
     with refuses(refusal):
-        read_settings(ImageSpec, words)
-
-
-@each(
-    "fields, refusal",
-    [
-        ({"channels": 2}, Refusal("invalid_value", "channels")),
-        ({"channels": 4}, Refusal("conflicting_settings", "channels", "image_encoding")),
-        (
-            {"channels": 1, "image_encoding": ImageEncoding.WEBP},
-            Refusal("conflicting_settings", "channels", "image_encoding"),
-        ),
-    ],
-)
-def test_a_request_that_no_image_can_meet_is_an_error_at_once(fields: dict[str, Any], refusal: Refusal) -> None:
-    with refuses(refusal):
-        ImageSpec(**fields)
+        read_settings(BuildSpec, {"input": "/in", "output": "/out", **words})

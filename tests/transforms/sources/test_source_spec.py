@@ -65,7 +65,7 @@ def test_every_setting_is_read_and_the_rest_have_defaults():
 
 @pytest.mark.parametrize(("word", "meaning"), [("no", "no"), (False, "no"), (True, "yes"), ("reject", "reject")])
 def test_the_words_of_unknown_labels_are_those_that_yaml_makes_of_them(word, meaning):
-    assert read(input="/a", unknown_labels=word).table.unknown_labels is UnknownLabels(meaning)
+    assert read(input="/a", unknown_labels=word).unknown_labels is UnknownLabels(meaning)
 
 
 def test_where_the_input_is_does_not_decide_the_bytes():

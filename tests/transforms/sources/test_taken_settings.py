@@ -1,24 +1,23 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.settings import change_settings, setting_values
 from beam_tfrecords.transforms.sources.registry import SOURCES
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
 from tests.each import each
 
-VALUES = setting_values(SourceSpec(input=("/x",)))
+SPEC = SourceSpec(input=("/x",))
 SETTINGS = sorted({name for entry in SOURCES for name in entry.takes})
 
 
 @each("entry", SOURCES, ids=lambda entry: entry.name)
 def test_a_source_refuses_each_setting_that_it_does_not_take(entry):
     for name in SETTINGS:
-        spec = change_settings(
-            SourceSpec(input=("/x",)), **{name: ("a", "b") if isinstance(VALUES[name], tuple) else "a"}
-        )
+        spec = dataclasses.replace(SPEC, **{name: ("a", "b") if isinstance(getattr(SPEC, name), tuple) else "a"})
         if name in entry.takes:
             refuse_settings(entry, spec)
         else:

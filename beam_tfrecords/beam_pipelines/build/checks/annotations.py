@@ -34,7 +34,7 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: 
     Raises:
       RequestError: no image has an object, most annotations belong to no image, or most boxes do not fit their images.
     """
-    if spec.source.trust_annotations:
+    if spec.trust_annotations:
         return
     fault = _find_lost(spec, source, listing, tally)
     if fault is None:
@@ -43,7 +43,7 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: 
         fault = next(itertools.chain(_find_odd(totals), _find_odd(measured), _find_single(spec, source, listing)), None)
     if fault is None:
         return
-    where = f"`input={', '.join(spec.source.input)}`"
+    where = f"`input={', '.join(spec.input)}`"
     suggestions = [Suggestion("the annotations as they are", {"trust_annotations": True})]
     if source.name != "tfrecord":
         suggestions.append(Suggestion("the images without annotations", {"layout": "image"}))

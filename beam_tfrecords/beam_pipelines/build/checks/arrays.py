@@ -82,7 +82,7 @@ def resolve_arrays(spec: BuildSpec, source: Source, listing: Listing, tally: Tal
         return _fill(spec, tally, np.result_type(*(kind for kind, _ in kinds)).name, kinds[0][1])
     detail = failure.detail if failure else "there is none"
     raise RequestError(
-        f"`input={', '.join(spec.source.input)}`: {printable(refs[-1].key)} cannot be read as an array: {detail}",
+        f"`input={', '.join(spec.input)}`: {printable(refs[-1].key)} cannot be read as an array: {detail}",
         answers,
         code="unclear_array",
     )
@@ -129,7 +129,7 @@ def _check_channels(spec: BuildSpec, layout: Layout, listing: Listing) -> None:
     if isinstance(found, SampleError) or not found or Content.OBJECTS in layout.required or layout.columns:
         return
     raise RequestError(
-        f"`input={', '.join(spec.source.input)}`: {printable(ref.key)} cannot be an image: {failure.detail}",
+        f"`input={', '.join(spec.input)}`: {printable(ref.key)} cannot be an image: {failure.detail}",
         [dataclasses.replace(one, settings={"layout": word, **OF_IMAGES, **one.settings}) for one in found],
         code="arrays_as_images",
     )
@@ -179,11 +179,9 @@ def find_answers(files: Mapping[str, bytes], spec: ImageSpec) -> list[Suggestion
 
 
 def _fill(spec: BuildSpec, tally: Tally, kind: str, channels: int) -> BuildSpec:
-    image = spec.image
-    if image.channels is None:
+    if spec.channels is None:
         tally.notes.append(f"{_name(kind, channels)}, as the first samples have them")
-    filled = dataclasses.replace(image, array_type=ArrayType(kind), channels=image.channels or channels)
-    return dataclasses.replace(spec, image=filled)
+    return dataclasses.replace(spec, array_type=ArrayType(kind), channels=spec.channels or channels)
 
 
 def _name(kind: str, channels: int) -> str:

@@ -84,7 +84,7 @@ def _find_classes(
             f"the class names of the masks are not stored, because the layout has labels: 0 is {of_masks[0]}, and so "
             "on in their order"
         )
-    label_columns = spec.source.table.label_columns
+    label_columns = spec.label_columns
     if spec.class_names is None and label_columns:
         tally.notes += [
             f"no row has a one in column {name!r}" for name in label_columns if not listing.labels.get(name)
@@ -113,7 +113,7 @@ def _find_classes(
             else f"the column {beside!r} is not used: it does not have one {kind} for each label"
         )
         return _number_classes(spec, listing, tally, found, kept)
-    in_cells = seen.labels_may_be_indices and spec.source.table.label_separator is None
+    in_cells = seen.labels_may_be_indices and spec.label_separator is None
     if in_cells:
         _refuse_lists(spec, listing)
         _refuse_texts(spec, source, listing)
@@ -159,7 +159,7 @@ def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
         return
     separator, text = several
     raise RequestError(
-        f"`input={', '.join(spec.source.input)}`: labels such as {printable(repr(text))} may be several classes "
+        f"`input={', '.join(spec.input)}`: labels such as {printable(repr(text))} may be several classes "
         "in one cell; expected what separates them, in `label_separator`",
         [
             Suggestion(f"the classes between {separator!r}", {"label_separator": separator}),
@@ -195,11 +195,11 @@ def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
     total, column, unit = sum(counts.values()), source.description.label_column, source.description.unit
     several = sum(len(label.split()) > 1 for label in counts)
     has_columns = find_source(source.name, "").has_columns
-    is_said = column is None or not has_columns or spec.source.table.label_column is not None
+    is_said = column is None or not has_columns or spec.label_column is not None
     if is_said or total < _LEAST_TEXTS or len(counts) <= _UNIQUE * total or several * 2 < len(counts):
         return
     raise RequestError(
-        f"`input={', '.join(spec.source.input)}`: column {column!r} has {len(counts):,} texts in {total:,} "
+        f"`input={', '.join(spec.input)}`: column {column!r} has {len(counts):,} texts in {total:,} "
         f"{unit}s, such as {printable(repr(max(counts, key=len)))}; expected their type in `label_type`",
         [
             *_suggest_parts(list(counts), column),
@@ -213,7 +213,7 @@ def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
 def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, found: ClassNames) -> None:
     """Refuses labels with only one value, because the column is probably not the label."""
     count = sum(count for label, count in listing.labels.items() if label is not None and label != "")
-    is_said = spec.source.selection.classes or spec.source.table.label_separator or listing.total == spec.limit
+    is_said = spec.classes or spec.label_separator or listing.total == spec.limit
     has_objects = Content.OBJECTS in spec.required
     # If more samples than allowed have no label, the build reports them.
     if len(listing.labels.keys() - {None, ""}) != 1 or listing.total - count > spec.max_failures * listing.total:
@@ -225,7 +225,7 @@ def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, foun
     single = Suggestion(f"the class {name}", {"class_names": name})
     unlabelled = Suggestion("all images, without labels", {"layout": "image"})
     raise RequestError(
-        f"`input={', '.join(spec.source.input)}`: {printable(name)} would be the only class, of all {count:,} "
+        f"`input={', '.join(spec.input)}`: {printable(name)} would be the only class, of all {count:,} "
         f"{source.description.unit}s{beside}",
         [
             *others[:1],
@@ -247,7 +247,7 @@ def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names:
         present = {class_names.find(label) for label in listing.labels}
         known = [name for index, name in enumerate(class_names.names) if index in present]
         hint = did_you_mean(str(min(unknown, key=str)), class_names.names)
-        fits = not hint and not spec.source.selection.classes and 0 < len(known) <= 2 * _MOST_CLASSES
+        fits = not hint and not spec.classes and 0 < len(known) <= 2 * _MOST_CLASSES
         raise RequestError(
             f"`class_names={','.join(class_names.names)}`: {samples} of {listing.total} samples have a class "
             f"that is not among them: {shown}{', …' if len(unknown) > 5 else ''}{f'; {hint}' if hint else ''}"
@@ -285,17 +285,17 @@ def _suggest_stripped(name: str, spec: BuildSpec, listing: Listing) -> list[Sugg
     from beam_tfrecords.transforms.listing.listing import read_refs
 
     folders = next((ref.key.split("/")[:-1] for ref in read_refs(listing) if ref.label == name), [])
-    if name not in folders or spec.source.label_pattern:
+    if name not in folders or spec.label_pattern:
         return []
     pattern = rf"^{'[^/]+/' * folders.index(name)}\s*(?P<label>[^/\s][^/]*[^/\s]|[^/\s])\s*/"
-    left = {"source": None} if spec.source.source != "auto" else {}
+    left = {"source": None} if spec.source != "auto" else {}
     return [Suggestion("the names of the folders without spaces around them", {"label_pattern": pattern, **left})]
 
 
 def _describe_one_hot(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[str]:
     """Yields a note if a label of zeros and ones may be one of several columns, each of which is a class."""
     column, table = source.description.label_column, source.description.table
-    is_one_word = column is not None and not spec.source.table.label_separator
+    is_one_word = column is not None and not spec.label_separator
     if not is_one_word or not {str(label) for label in listing.labels} <= {"0", "1"}:
         return
     columns = one_hot_columns(table) if table else ()

@@ -97,7 +97,7 @@ def _find_classes(
     inferred = _declared(head, declared) or infer_class_names(
         labels,
         # Groups of paths are names, as folders are, and so are classes that a dataset of ours has stored.
-        numbers_are_indices=not (spec.source.label_pattern or head.column in stored),
+        numbers_are_indices=not (spec.label_pattern or head.column in stored),
         remedy="use `type: float` to store numbers, or name the classes: class_names: [a, b]",
     )
     numbered = keep_indices(kept, inferred, spec.order_of_classes)

@@ -19,6 +19,7 @@ from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.mask_colors import NAMED
 from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.row_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
@@ -27,6 +28,7 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import RECORDS, ending_of_file, source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported
 
@@ -63,10 +65,10 @@ def check_listing(
     Raises:
       RequestError: there are no samples, or their labels or splits do not match the request.
     """
-    where = f"`input={', '.join(spec.source.input)}`"
+    where = f"`input={', '.join(spec.input)}`"
     if not listing.total and tally.counts[OTHER_CLASS]:
         raise RequestError(
-            f"`classes={','.join(spec.source.selection.classes)}`: no sample has one of these classes, and "
+            f"`classes={','.join(spec.classes)}`: no sample has one of these classes, and "
             f"{tally.counts[OTHER_CLASS]:,} have others",
             code="class_without_samples",
         )
@@ -74,21 +76,21 @@ def check_listing(
         inside = "" if source.is_whole else _describe_archives(tally)
         found = f"{where}: no {source.description.unit} found{_describe_skipped(tally)}{inside}"
         suggestions = _other_inputs(spec, tally)
-        if spec.source.source != "auto":
+        if spec.source != "auto":
             suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
         raise RequestError(found, suggestions, code="no_samples")
-    pattern = spec.source.label_pattern or ""
+    pattern = spec.label_pattern or ""
     counted = [*([listing.labels] if "(?P<label>" in pattern else []), *listing.column_labels.values()]
     if pattern and counted and not any(label is not None for labels in counted for label in labels):
         raise RequestError(
-            f"`label_pattern={spec.source.label_pattern}`: matches none of the {listing.total} keys; "
+            f"`label_pattern={spec.label_pattern}`: matches none of the {listing.total} keys; "
             "it is searched in the path below `input`",
             code="unmatched_label_pattern",
         )
     chosen = choose_classes(spec, source.description, listing.labels)
     tally.notes += chosen.notes
     has_others = bool(tally.counts[OTHER_CLASS])
-    spec.source.selection.check(listing.labels, chosen.classes, has_others=has_others)
+    spec.check_classes(listing.labels, chosen.classes, has_others=has_others)
     if left_out := listing.objects.left_out:
         tally.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing, tally)
@@ -118,14 +120,14 @@ def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:
 
 def _other_inputs(spec: BuildSpec, tally: Tally) -> list[Suggestion]:
     """Suggests files of a folder without images that may be meant."""
-    folder = folder_of_input(spec.source.input[0])
-    if len(spec.source.input) > 1 or not storage.is_folder(folder):
+    folder = folder_of_input(spec.input[0])
+    if len(spec.input) > 1 or not storage.is_folder(folder):
         return []
     keys = sorted(key for keys in tally.examples.values() for key in keys)
-    request = Request(spec.source, spec.needs)
+    request = Request(slice_of(SourceSpec, spec), spec.needs)
     word = "array,label" if spec.layout is None or Content.LABEL in spec.required else "array"
     arrays = [Suggestion("the arrays in its .npy files", {"layout": word, **OF_IMAGES})]
-    is_glob = folder != spec.source.input[0]
+    is_glob = folder != spec.input[0]
     of_files = [*_files(folder, keys, is_glob=is_glob), *(arrays if any(key.endswith(".npy") for key in keys) else [])]
     if of_files or is_glob:
         return of_files
@@ -223,7 +225,7 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
         count, named = found
         counts.append(count)
         tables &= set(named)
-    where = f"`input={', '.join(spec.source.input)}`"
+    where = f"`input={', '.join(spec.input)}`"
     if min(counts, default=0) > _MOST_COLORS:
         raise RequestError(
             f"{where}: the mask of {printable(refs[0].key)} has {counts[0]:,} colors, like a "

@@ -23,7 +23,7 @@ def check_output(spec: BuildSpec) -> list[str]:
     Raises:
       RequestError: the output contains a finished dataset that may not be replaced, or files that are not ours.
     """
-    versioned = spec.schedule.versioned
+    versioned = spec.versioned
     try:
         is_finished, latest, versions = storage.run_concurrently(
             spec.output,

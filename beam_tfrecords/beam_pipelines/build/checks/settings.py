@@ -12,9 +12,10 @@ from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.settings import setting_values, settings_of, write_settings
+from beam_tfrecords.transforms.settings import settings_of, slice_of, write_settings
 from beam_tfrecords.transforms.sources.inputs import name_inputs, split_of_word
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
 
 if TYPE_CHECKING:
@@ -51,10 +52,6 @@ class Reading:
 Need = Callable[[Reading], str]
 
 
-def _anything(reading: Reading) -> str:
-    return ""
-
-
 def _images(reading: Reading) -> str:
     return "" if Content.IMAGE in reading.layout.required or reading.spec.map else "the layout has no image"
 
@@ -65,8 +62,8 @@ def _bytes(reading: Reading) -> str:
 
 def _labels(reading: Reading) -> str:
     spec, layout = reading.spec, reading.layout
-    is_read = CLASSES & layout.required or spec.map or spec.stratify or spec.source.selection.classes
-    are_values = spec.source.table.label_type is not LabelType.CLASS
+    is_read = CLASSES & layout.required or spec.map or spec.stratify or spec.classes
+    are_values = spec.label_type is not LabelType.CLASS
     return "" if is_read or are_values else "the layout has no label"
 
 
@@ -79,14 +76,14 @@ def _mask_numbers(reading: Reading) -> str:
 
 
 def _class_names(reading: Reading) -> str:
-    names = "mask_colors" if reading.spec.image.mask_colors else "mask_classes"
+    names = "mask_colors" if reading.spec.mask_colors else "mask_classes"
     if reading.spec.mask_class_names and not CLASSES & reading.layout.required:
         return f"`{names}` names the classes"
     return _classes(reading)
 
 
 def _classes(reading: Reading) -> str:
-    label_type = reading.spec.source.table.label_type
+    label_type = reading.spec.label_type
     if label_type is not LabelType.CLASS:
         return f"labels are not classes with `label_type={label_type.value}`"
     # Names of classes also say which folders are classes, and what the values of masks are.
@@ -99,7 +96,7 @@ def _class_order(reading: Reading) -> str:
 
 
 def _label_texts(reading: Reading) -> str:
-    if reading.spec.source.table.label_columns:
+    if reading.spec.label_columns:
         return "`label_columns` has zeros and ones, which nothing separates"
     if reading.source.name in _NUMBERED:
         return "the labels are numbers"
@@ -109,7 +106,7 @@ def _label_texts(reading: Reading) -> str:
 
 def _zeros_and_ones(reading: Reading) -> str:
     seen = reading.source.description
-    are_flags = seen.has_several_labels or seen.one_hot_length or reading.spec.source.table.label_columns
+    are_flags = seen.has_several_labels or seen.one_hot_length or reading.spec.label_columns
     return _labels(reading) if are_flags or reading.spec.map else "the labels are not zeros and ones"
 
 
@@ -133,7 +130,7 @@ def _colors(reading: Reading) -> str:
 
 
 def _versions(reading: Reading) -> str:
-    return "" if reading.spec.schedule.versioned else "it needs `versioned`; set both"
+    return "" if reading.spec.versioned else "it needs `versioned`; set both"
 
 
 def _containers(reading: Reading) -> str:
@@ -162,12 +159,12 @@ def _cells(reading: Reading) -> str:
 
 
 def _rows_say_splits(reading: Reading) -> str:
-    inputs, column = name_inputs(reading.spec.source.input), reading.spec.source.table.split_column
+    inputs, column = name_inputs(reading.spec.input), reading.spec.split_column
     return "`input` says the split of each input" if inputs.splits and column else ""
 
 
 def _join(reading: Reading) -> str:
-    return "" if reading.spec.source.joins.join else "there is no `join`"
+    return "" if reading.spec.join else "there is no `join`"
 
 
 # `guard` is not among them: a list of flags may say `guard=off` with and without versions.
@@ -176,7 +173,8 @@ _VERSIONED = (
     "max_size_ratio",
 )  # fmt: skip
 
-# Setting -> what it needs. Sources declare in the registry which of the others they take.
+# Setting -> what it needs. The others need nothing, or another place checks or notes them: the registry, `BuildSpec`,
+# the listing, a source.
 NEEDS: Mapping[str, Need] = {
     **dict.fromkeys(("image_column", "image_path", "pixels"), _images),
     **dict.fromkeys(("label_column", "label_columns"), _labels),
@@ -198,23 +196,7 @@ NEEDS: Mapping[str, Need] = {
     "window": _colors_of_scans,
     "max_file_size": _bytes,
     "invalid_boxes": _objects,
-    # The others need nothing, or another place checks or notes them: the registry, their specs, the listing, a source.
-    **dict.fromkeys(
-        (
-            "input", "source", "mapping", "save_mapping", "parts", "label_pattern", "label_type", "group_rows",
-            "key_column", "allow_outside_root", "allow_private_addresses", "trust_annotations", "duplicates",
-            "images", "image_root", "mask_root", "mask_column", "mask_suffix", "image_suffix", "mask_classes",
-            "missing_values", "include", "exclude", "classes", "group_column", "join", "fingerprint", "requester_pays",
-            "splits", "stratify", "limit", "map", "map_revision", "check_map", "where", "output", "name", "description",
-            "license", "homepage", "citation", "layout", "shard_size", "num_shards", "compression", "seed",
-            "dali_index", "overwrite", "max_failures", "image_timeout", "guard", "versioned", "keep_versions", "reuse",
-            "image_size", "resize_mode", "resample", "upscale", "orientation", "color_profile", "image_encoding",
-            "codec", "jpeg_quality", "channels", "bit_depth", "max_pixels",
-            "max_image_memory", "allow_truncated",
-        ),
-        _anything,
-    ),
-}  # fmt: skip
+}
 
 
 def refuse_idle_settings(given: BuildSpec, reading: Reading) -> None:
@@ -227,11 +209,10 @@ def refuse_idle_settings(given: BuildSpec, reading: Reading) -> None:
     Raises:
       RequestError: names a setting and what it lacks.
     """
-    for spec in (given.source, given, given.image, given.schedule):
-        values, written = setting_values(spec), write_settings(spec)
-        for one in settings_of(type(spec)):
-            if one.name in NEEDS and values[one.name] != one.default and (lacks := NEEDS[one.name](reading)):
-                raise _refusal(one.name, written.get(one.name), lacks)
+    for one in settings_of(BuildSpec):
+        value = getattr(given, one.name)
+        if one.name in NEEDS and value != one.default and (lacks := NEEDS[one.name](reading)):
+            raise _refusal(one.name, one.write(value) if one.in_spec else None, lacks)
 
 
 def refuse_idle_roots(spec: BuildSpec, listing: Listing) -> None:
@@ -240,13 +221,13 @@ def refuse_idle_roots(spec: BuildSpec, listing: Listing) -> None:
     Raises:
       RequestError: no image lies in a folder of `image_root`.
     """
-    folders = [split_of_word(word)[1].rstrip("/") for word in spec.source.paths.image_root]
+    folders = [split_of_word(word)[1].rstrip("/") for word in spec.image_root]
     # The names of images are shown, also those of members of archives.
     roots = [storage.shown(f"{folder}/.")[:-1] for folder in folders]
     if roots and (found := _first_outside(listing, roots)):
         raise _refusal(
             "image_root",
-            ",".join(spec.source.paths.image_root),
+            ",".join(spec.image_root),
             f"no path of an image is relative to it; the first image is {found}",
         )
 
@@ -260,10 +241,10 @@ def refuse_idle_remote_settings(spec: BuildSpec, source: Source, listing: Listin
     has_others = spec.map or {Content.MASK, Content.OBJECTS} & spec.required
     if has_others or source.name not in (*_FOLDERS, *_TABLES):
         return
-    given = [str(value) for value in (*write_settings(spec.source).values(), spec.output, spec.schedule.reuse)]
-    if spec.source.requester_pays is not None and not _any_file(listing, given, _is_in_bucket):
-        raise _refusal("requester_pays", spec.source.requester_pays, "no path is in a bucket (gs:// or s3://)")
-    if spec.source.allow_private_addresses and not _any_file(listing, given, _is_on_web):
+    given = [str(value) for value in (*write_settings(slice_of(SourceSpec, spec)).values(), spec.output, spec.reuse)]
+    if spec.requester_pays is not None and not _any_file(listing, given, _is_in_bucket):
+        raise _refusal("requester_pays", spec.requester_pays, "no path is in a bucket (gs:// or s3://)")
+    if spec.allow_private_addresses and not _any_file(listing, given, _is_on_web):
         raise _refusal("allow_private_addresses", True, "no image is a web URL")
 
 

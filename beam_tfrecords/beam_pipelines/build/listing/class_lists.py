@@ -47,7 +47,7 @@ def choose_classes(spec: BuildSpec, seen: Description, labels: Collection[Scalar
       RequestError: labels may count from 0 or from 1, a list has another length than the labels, or two lists differ.
     """
     labels = [label for label in labels if label is not None and label != ""]
-    columns = spec.source.table.label_columns
+    columns = spec.label_columns
     length = len(columns) or seen.one_hot_length
     if spec.class_names is None:
         needs_classes = CLASSES & spec.required
@@ -111,7 +111,7 @@ def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]
     if len(fitting) > 1:
         lists = [found for found, _ in fitting.values()]
         raise RequestError(
-            f"`input={', '.join(spec.source.input)}`: {' and '.join(found.where for found in lists)} have different "
+            f"`input={', '.join(spec.input)}`: {' and '.join(found.where for found in lists)} have different "
             "classes, or another order; expected one list of classes",
             [Suggestion(f"the classes of {one.where}", {"class_names": one.path}) for one in lists],
             code="class_names_differ",

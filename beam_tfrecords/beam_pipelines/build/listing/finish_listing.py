@@ -33,7 +33,7 @@ from beam_tfrecords.transforms.sources.detect.path_splits import (
 from beam_tfrecords.transforms.sources.inputs import key_prefixes, name_inputs, name_of_input, names_several
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
-from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS
+from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tables.table import Row, Table
 from beam_tfrecords.transforms.sources.tally import Damage, Tally
@@ -46,25 +46,23 @@ _MOST_DAMAGED = 3
 def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
     """Plans how to list the samples of a request."""
     needs_label = spec.layout is None or bool(CLASSES & spec.required)
-    count_labels = needs_label or spec.source.label_pattern is not None or bool(spec.source.selection.classes)
+    count_labels = needs_label or spec.label_pattern is not None or bool(spec.classes)
     return ListPlan(
         AssignSplits(spec.splits, spec.seed) if spec.splits.fractions and not spec.stratify else None,
         count_labels=count_labels,
-        selection=dataclasses.replace(spec.source.selection, classes=()),
+        selection=Selection(spec.include, spec.exclude),
         summarizes_folders=source.description.is_inferred_later,
         class_columns=sorted({one.column for one in spec.layout.heads.values() if one.column}) if spec.layout else (),
-        missing=frozenset(spec.source.table.missing_values),
+        missing=frozenset(spec.missing_values),
         # The rows of a table have ids as keys then, and images in files.
-        paths_are_images=spec.source.table.key_column is not None
-        and source.description.unit == "row"
-        and source.is_whole,
+        paths_are_images=spec.key_column is not None and source.description.unit == "row" and source.is_whole,
         paths=published_paths(spec),
     )
 
 
 def _may_find_splits(spec: BuildSpec, source: Source) -> bool:
     """Whether paths may say the splits: the request does not, and the samples are not records with splits."""
-    is_said = name_inputs(spec.source.input).splits or spec.source.table.split_column is not None
+    is_said = name_inputs(spec.input).splits or spec.split_column is not None
     return spec.splits.are_auto and not is_said and source.description.records is None
 
 
@@ -87,7 +85,7 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
         # First: without the lost samples, folders may seem to have another meaning.
         tally.notes.append(_allow_damage(spec, tally.damaged))
     examples = (key for keys in tally.examples.values() for key in keys)
-    spec.source.selection.check_globs(listing.unmatched or (), examples)
+    spec.check_globs(listing.unmatched or (), examples)
     plan = plan_listing(spec, source)
     adding = functools.partial(decide, folder=folder, plan=plan)
     if listing.groups.counted_by != plan.splits:
@@ -98,7 +96,7 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
         listing = adding(listing, "folders", meaning)
     if source.join_listed is not None and listing.total:
         listing = _join_tables(listing, spec, source, tally, folder)
-    selects_early = bool(spec.source.selection.classes) and not _selects_later(spec, source)
+    selects_early = bool(spec.classes) and not _selects_later(spec, source)
     if selects_early and listing.total:
         listing = _select_classes(listing, spec, None, tally, adding)
     words = count_paths(listing, plan) if _may_find_splits(spec, source) and listing.total else None
@@ -110,7 +108,7 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
     if listing.total:
         refuse_idle_roots(spec, listing)
         refuse_idle_remote_settings(spec, source, listing)
-        if not spec.source.selection.classes:
+        if not spec.classes:
             _count_unnamed(listing, spec, source, tally)
     if _selects_later(spec, source) and listing.total:
         known = choose_classes(spec, source.description, listing.labels).classes
@@ -144,10 +142,10 @@ def _infer(listing: Listing, source: Source, tally: Tally) -> FolderMeaning | No
 
 def _may_share_images(spec: BuildSpec, source: Source) -> bool:
     """Whether rows of one image may be in several splits, and the request does not say what happens to these."""
-    if spec.source.table.group_rows:
+    if spec.group_rows:
         return True
     is_file = source.description.unit == "row" and source.is_whole and source.name != FUNCTIONS
-    return is_file and spec.source.table.key_column is None and spec.duplicates is Duplicates.KEEP
+    return is_file and spec.key_column is None and spec.duplicates is Duplicates.KEEP
 
 
 def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> None:
@@ -156,7 +154,7 @@ def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> N
     Raises:
       RequestError: names an image or key that is in several.
     """
-    by_image = spec.source.table.key_column is None and source.name != FUNCTIONS
+    by_image = spec.key_column is None and source.name != FUNCTIONS
     found = find_shared_key(listing, by_image=by_image)
     if found is None:
         return
@@ -166,9 +164,9 @@ def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> N
     suggestions = []
     if column:
         suggestions.append(Suggestion("splits that follow from the key", {"split_column": ""}))
-    elif spec.stratify or spec.source.table.group_column:
+    elif spec.stratify or spec.group_column:
         suggestions.append(Suggestion("splits that follow from the key", {"stratify": None, "group_column": None}))
-    drops = "" if spec.source.table.group_rows else "; `duplicates=drop` stores one copy, in the smaller split"
+    drops = "" if spec.group_rows else "; `duplicates=drop` stores one copy, in the smaller split"
     raise RequestError(
         f"{by} the splits {' and '.join(splits)} for {unit}s with the {'image' if by_image else 'key'} "
         f"{printable(shared)}; expected one split for each image{drops}",
@@ -185,7 +183,7 @@ def _count_unnamed(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
         # Hashes take less memory than paths.
         named = {hash(file) for refs in read_light(listing) for file in refs.files()}
         for key, path in itertools.chain([first], beside):
-            if hash(path) not in named and spec.source.selection.skips_path(key) is None:
+            if hash(path) not in named and spec.skips_path(key) is None:
                 tally.add("without a row", key)
 
 
@@ -215,14 +213,14 @@ def _selects_later(spec: BuildSpec, source: Source) -> bool:
     """Whether the classes of samples are known only after the listing: from folders, or from all numbers together."""
     has_names = bool(spec.class_names or source.description.found_classes)
     is_later = source.description.is_inferred_later or source.join_listed is not None
-    return bool(spec.source.selection.classes) and (is_later or has_names)
+    return bool(spec.classes) and (is_later or has_names)
 
 
 def _select_classes(
     listing: Listing, spec: BuildSpec, known: ClassNames | None, tally: Tally, adding: Callable[..., Listing]
 ) -> Listing:
     """Returns the listing with the samples and objects of the requested classes; `known` as in `class_filter`."""
-    wanted, left_objects = SelectClasses(spec.source.selection.classes, known), 0
+    wanted, left_objects = SelectClasses(spec.classes, known), 0
 
     def select(refs: RefColumns) -> RefColumns:
         nonlocal left_objects
@@ -246,7 +244,7 @@ def _join_tables(listing: Listing, spec: BuildSpec, source: Source, tally: Tally
     Raises:
       RequestError: the tables do not belong to the samples.
     """
-    add, notes = source.join_listed.fit(ListedKeys(", ".join(spec.source.input), ("key",), listing=listing))
+    add, notes = source.join_listed.fit(ListedKeys(", ".join(spec.input), ("key",), listing=listing))
     tally.notes += notes
     plan = dataclasses.replace(plan_listing(spec, source), selection=EVERYTHING, summarizes_folders=False)
     return write_listing(add(read_refs(listing)), folder, plan=plan, stem="joined-")
@@ -282,8 +280,8 @@ def _find_splits(words: PathWords, spec: BuildSpec, source: Source) -> PathSplit
     Raises:
       RequestError: they may be splits or not, or contradict a split column.
     """
-    paths = name_inputs(spec.source.input).paths
-    selection, seen = spec.source.selection, source.description
+    paths = name_inputs(spec.input).paths
+    seen = source.description
     prefixes = {} if any(map(names_several, paths)) else dict(zip(paths, key_prefixes(paths), strict=True))
     inputs = WordsOf(
         f"`input={','.join(map(printable, paths))}`",
@@ -292,7 +290,7 @@ def _find_splits(words: PathWords, spec: BuildSpec, source: Source) -> PathSplit
         most_depth=MOST_DEPTH if seen.prefix_depth is None else seen.prefix_depth,
         column=seen.split_column,
         by_image=plan_listing(spec, source).paths_are_images,
-        include=selection.include,
-        exclude=selection.exclude,
+        include=spec.include,
+        exclude=spec.exclude,
     )
     return judge_splits(words, inputs)

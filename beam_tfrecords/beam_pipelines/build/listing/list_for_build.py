@@ -91,7 +91,7 @@ def list_for_build(
             # A new name, because a worker of a killed run may still write to its own folder.
             folder = Workspace(output.path).listing(uuid.uuid4().hex[:16]).path
             stack.callback(_delete, folder)
-        trusts_time = spec.source.fingerprint is Fingerprint.STAT
+        trusts_time = spec.fingerprint is Fingerprint.STAT
         plan = plan_index(spec, source, folder, max_file_size=spec.max_file_size, trusts_time=trusts_time)
         write_partitions(partitions, folder)
         if execution.runner.lists_in_job:
@@ -133,7 +133,7 @@ def _list_or_cut(spec: BuildSpec, source: Source, folder: str, *, quiet: bool) -
 
     try:
         # Everything that the listing has started ends with the block.
-        with contextlib.nullcontext() if quiet else ListingLine(spec.source.input):
+        with contextlib.nullcontext() if quiet else ListingLine(spec.input):
             return list_here(spec, source, folder, may_cut=True)
     except CutError as cut:
         return cut.partitions

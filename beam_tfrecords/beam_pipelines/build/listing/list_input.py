@@ -208,14 +208,14 @@ def refuse_unreadable(read: Callable[[], Result], spec: BuildSpec, source: Sourc
       BuildError: a service fault persists.
     """
     try:
-        return retry_faults(", ".join(spec.source.input), read)
+        return retry_faults(", ".join(spec.input), read)
     except OSError as error:
         raise _unreadable_input(error, spec, source) from error
 
 
 def _unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> RequestError:
     return RequestError(
-        f"`input={', '.join(spec.source.input)}`: {error.filename or source.name} cannot be read: "
+        f"`input={', '.join(spec.input)}`: {error.filename or source.name} cannot be read: "
         f"{error.strerror or error}; make it readable, or take it out of the input",
         code="unreadable_input",
     )

@@ -24,14 +24,15 @@ from beam_tfrecords.features.layouts import (
     with_values,
 )
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
-from beam_tfrecords.transforms.request.build_spec import BuildSpec, needs_of
-from beam_tfrecords.transforms.settings import change_settings
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.roles import parse_cell
 from beam_tfrecords.transforms.sources.inputs import keep_inputs, name_inputs
 from beam_tfrecords.transforms.sources.opening import OpenedInput, open_input
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table import first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
 
@@ -59,10 +60,10 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     layout = spec.layout
     # For images with objects, `tfds` means the features with objects.
     may_have_objects = layout in (None, parse_layout("tfds"))
-    needs, table = spec.needs, spec.source.table
+    needs = spec.needs
     wanted = needs.contents | {Content.OBJECTS} if may_have_objects else needs.contents
     first = dataclasses.replace(needs, contents=wanted - {Content.LABEL} if layout is None else wanted)
-    opened = open_input(spec.source, first, spec.input_function)
+    opened = open_input(slice_of(SourceSpec, spec), first, spec.input_function)
     source = opened.read(first)
     if (
         layout is not None
@@ -77,7 +78,7 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     is_drawn = layout is not None and MASK_FIELD in layout.fields and not has_masks
     if layout is not None and is_drawn and Content.OBJECT_MASKS in source.description.provides and spec.map is None:
         layout = dataclasses.replace(layout, draws_mask=True)
-        source = opened.read(needs_of(dataclasses.replace(spec, layout=layout)))
+        source = opened.read(dataclasses.replace(spec, layout=layout).needs)
     _check_mask_settings(spec, layout)
     if Content.OBJECTS in source.description.provides and may_have_objects:
         layout = parse_layout(TFDS_OBJECTS if layout else "detection")
@@ -99,8 +100,8 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         layout = table_layout(seen.column_types, lists)
         source = opened.read(dataclasses.replace(needs, columns=layout.columns))
     elif layout is None and Content.IMAGE in source.description.provides:
-        has_several = table.label_separator or table.label_columns or table.group_rows
-        has_several = has_several and table.label_type is LabelType.CLASS
+        has_several = spec.label_separator or spec.label_columns or spec.group_rows
+        has_several = has_several and spec.label_type is LabelType.CLASS
         layout = parse_layout("multilabel" if has_several else "tfds")
         source = opened.read(dataclasses.replace(needs, columns=layout.columns))
         if Content.LABEL not in source.description.provides:
@@ -108,26 +109,25 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         if source.description.has_several_labels and not has_several:
             layout = parse_layout("multilabel")
             source = opened.read(dataclasses.replace(needs, columns=layout.columns))
-    if layout is not None and table.label_type is not LabelType.CLASS:
+    if layout is not None and spec.label_type is not LabelType.CLASS:
         layout = _with_label_values(layout, spec, source.description)
         values = needs.contents - {Content.LABEL}
         source = opened.read(dataclasses.replace(needs, columns=layout.columns, contents=values))
     if layout is None:
         raise _without_images(spec, source.description, needs_label=True)
-    if table.label_separator and layout.has_single_label:
+    if spec.label_separator and layout.has_single_label:
         raise RequestError(
-            f"`label_separator={table.label_separator}`: the layout holds one label per sample; "
+            f"`label_separator={spec.label_separator}`: the layout holds one label per sample; "
             "use `layout=multilabel`, or ask for labels.index",
             code="single_label_layout",
         )
     seen = source.description
     layout = with_images(layout, seen.images)
-    grouped = change_settings(spec.source, group_rows=table.group_rows or seen.groups_rows)
-    given, spec = spec, dataclasses.replace(spec, layout=resolve_types(layout, seen.column_types), source=grouped)
+    layout = resolve_types(layout, seen.column_types)
+    given, spec = spec, dataclasses.replace(spec, layout=layout, group_rows=spec.group_rows or seen.groups_rows)
     refuse_idle_settings(given, Reading(spec, source))
     if spec.where is not None:
         _check_condition(spec, spec.where)
-    spec = dataclasses.replace(spec, needs=needs_of(spec))
     return spec, source
 
 
@@ -138,7 +138,7 @@ def check_source(spec: BuildSpec, source: Source) -> None:
       RequestError: as `Source.check`.
     """
     # Samples that are left out may be those without an image.
-    takes_all = spec.limit is None and not spec.source.selection.globs
+    takes_all = spec.limit is None and not spec.globs
     source.check(spec.max_failures if takes_all else 1)
 
 
@@ -158,7 +158,7 @@ def _keep_records(spec: BuildSpec, opened: OpenedInput, source: Source) -> tuple
             [Suggestion("the features as columns", {"layout": ALL_COLUMNS})],
             code="conflicting_settings",
         )
-    needs = needs_of(dataclasses.replace(spec, layout=layout))
+    needs = dataclasses.replace(spec, layout=layout).needs
     named_columns = {name.removeprefix(COLUMN) for name in _names_of(spec.where, layout) if name.startswith(COLUMN)}
     kept = opened.read(dataclasses.replace(needs, columns=frozenset({*layout.read_columns, *named_columns})))
     # The features are found once.
@@ -208,7 +208,7 @@ def _check_condition(spec: BuildSpec, where: str) -> None:
     """Refuses a condition that cannot be parsed, or that no sample can satisfy."""
     quality = sorted(QUALITY.intersection(_names_of(where, spec.layout or Layout(()))))
     is_array = Content.ARRAY in spec.required
-    if quality and (is_array or spec.image.image_encoding is ImageEncoding.KEEP):
+    if quality and (is_array or spec.image_encoding is ImageEncoding.KEEP):
         what, expected = ("arrays", "`layout`") if is_array else ("kept files", "`image_encoding`")
         raise RequestError(
             f"`where={where}`: {', '.join(quality)} of {what} are not measured; expected another {expected}",
@@ -223,11 +223,11 @@ def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
         is_column = missing[0] is Content.COLUMNS and layout.columns
         what = f"column.{min(layout.columns)}" if is_column else missing[0].value
         raise RequestError(
-            f"the layout needs {what}, and `input={spec.source.input[0]}` is read as {source.name}, which has none; "
+            f"the layout needs {what}, and `input={spec.input[0]}` is read as {source.name}, which has none; "
             f"{_REMEDIES[missing[0]]}",
             # Files beside the images may be the masks of their objects.
-            [Suggestion("the masks beside the images", {"mask_root": spec.source.input[0]})]
-            if Content.OBJECT_MASKS in missing and source.description.is_inferred_later and len(spec.source.input) == 1
+            [Suggestion("the masks beside the images", {"mask_root": spec.input[0]})]
+            if Content.OBJECT_MASKS in missing and source.description.is_inferred_later and len(spec.input) == 1
             else [],
             code="missing_content",
         )
@@ -237,19 +237,18 @@ def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
 
 def _without_images(spec: BuildSpec, seen: Description, *, needs_label: bool) -> RequestError:
     """Returns the error for a table without images, with suggestions that find them."""
-    table = spec.source.table
-    needs_label = needs_label and not (seen.label_column or table.label_columns)
+    needs_label = needs_label and not (seen.label_column or spec.label_columns)
     suggestions: list[Suggestion] = []
     if seen.table is not None:
         try:
             suggestions += column_suggestions(seen.table, image=None, needs_image=True, needs_label=needs_label)
         except RequestError as error:
-            raise keep_inputs(error, name_inputs(spec.source.input)) from error.__cause__
+            raise keep_inputs(error, name_inputs(spec.input)) from error.__cause__
     if seen.column_types:
         suggestions.append(Suggestion("a dataset of the columns only", {"layout": "columns"}))
     alone = f"; a spec file can request a dataset of columns only: {_column_layout(seen)}"
     return RequestError(
-        f"`input={spec.source.input[0]}`: no column has a usual name for images, such as image or "
+        f"`input={spec.input[0]}`: no column has a usual name for images, such as image or "
         "path; name it with `image_column`, or make paths with `image_path`; it has: "
         f"{', '.join(seen.columns)}{'' if suggestions else alone}",
         suggestions,
@@ -259,7 +258,7 @@ def _without_images(spec: BuildSpec, seen: Description, *, needs_label: bool) ->
 
 def _check_mask_settings(spec: BuildSpec, layout: Layout | None) -> None:
     """Refuses mask settings for a layout without masks."""
-    named = next(iter(spec.source.mask_settings), None)
+    named = next(iter(spec.mask_settings), None)
     if named and not (layout is not None and (MASK_FIELD in layout.fields or Content.OBJECT_MASKS in layout.required)):
         raise RequestError(
             f"`{named}`: the layout has no masks; use `layout=segmentation`, or leave `{named}` out",
@@ -268,9 +267,9 @@ def _check_mask_settings(spec: BuildSpec, layout: Layout | None) -> None:
 
 
 def _with_label_values(layout: Layout, spec: BuildSpec, seen: Description) -> Layout:
-    label_type = spec.source.table.label_type
+    label_type = spec.label_type
     if seen.label_column is None or Content.LABEL not in layout.required:
-        what = "the layout has none" if seen.label_column else f"`input={spec.source.input[0]}` has no column of labels"
+        what = "the layout has none" if seen.label_column else f"`input={spec.input[0]}` has no column of labels"
         raise RequestError(
             f"`label_type={label_type.value}` is about the labels of a table, and {what}; name the column with "
             "`label_column`, or leave `label_type` out",
@@ -279,7 +278,7 @@ def _with_label_values(layout: Layout, spec: BuildSpec, seen: Description) -> La
     kind = "float" if label_type is LabelType.FLOAT else "bytes"
     cells = first_cells(seen.table, [seen.label_column])[seen.label_column] if seen.table else []
     are_lists = any(isinstance(parse_cell(cell) if kind == "float" else cell, list) for cell in cells)
-    return with_values(layout, seen.label_column, kind, several=are_lists or spec.source.table.group_rows)
+    return with_values(layout, seen.label_column, kind, several=are_lists or spec.group_rows)
 
 
 def _column_layout(seen: Description) -> str:

@@ -84,19 +84,19 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
 
 def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
     """Returns a refusal of an input that offers the mappings which fit its documents first."""
-    if spec.source.mapping or error.code not in _UNREAD:
+    if spec.mapping or error.code not in _UNREAD:
         return error
     # Only refused inputs need this module.
     from beam_tfrecords.transforms.sources.annotated.recognition import suggest_mappings
 
     mappings, more = list[Suggestion](), ""
     with suppress_refusals():
-        mappings += suggest_mappings(spec.source.input)
+        mappings += suggest_mappings(spec.input)
         # A format of ours is more certain than a draft; images that are missing say nothing about the format.
         is_read = any("detection" in one.settings.get("layout", "") for one in error.suggestions)
         if not (mappings or is_read or error.code == "missing_images"):
             mappings, more = _draft(spec)
-    left = {"source": None} if spec.source.source != "auto" else {}
+    left = {"source": None} if spec.source != "auto" else {}
     kept = {"layout"} if spec.layout is not None else set[str]()
     mappings = [
         dataclasses.replace(
@@ -112,7 +112,7 @@ def _draft(spec: BuildSpec) -> tuple[list[Suggestion], str]:
     """Suggests a mapping that is drafted from the documents of an input, or says that some may annotate the images."""
     from beam_tfrecords.transforms.sources.annotated.drafting import describe_draft, find_draft
 
-    text, document = find_draft(name_inputs(spec.source.input).paths[0])
+    text, document = find_draft(name_inputs(spec.input).paths[0])
     if not text:
         hint = "; {} names the images and may annotate them: docs/mappings.md shows how a mapping reads it"
         return [], hint.format(printable(document)) if document else ""
@@ -150,7 +150,7 @@ class _Trials:
 
     @functools.cached_property
     def _facts(self) -> Facts:
-        return summarise(name_inputs(self.spec.source.input).paths)
+        return summarise(name_inputs(self.spec.input).paths)
 
     def _follow(self, suggestion: Suggestion, depth: int) -> Iterator[tuple[Suggestion, Coverage]]:
         self.tried += 1
@@ -197,7 +197,7 @@ def try_reading(spec: BuildSpec) -> Trial | None:
             return Trial.of(refs, contents, is_whole=False) if _are_valid(refs, opened) else None
         opened, source = open_spec_source(spec)
     refs = _list(opened, source)
-    shares_keys = opened.source.table.group_rows or source.description.last_member_wins
+    shares_keys = opened.group_rows or source.description.last_member_wins
     keys = Counter() if shares_keys else Counter((ref.split, ref.key) for ref in refs)
     repeated = sum(count for count in keys.values() if count > 1)
     return Trial.of(refs, contents, is_whole=True) if _are_valid(refs, opened, repeated=repeated) else None

@@ -27,10 +27,6 @@ def check_location(spec: BuildSpec) -> None:
     Raises:
       RequestError: the output cannot be reached, is a file, or overlaps the input.
     """
-    if spec.schedule.versioned and spec.overwrite:
-        raise RequestError(
-            "`overwrite` replaces what `versioned` keeps; leave one of them out", code="conflicting_settings"
-        )
     try:
         is_file = storage.is_file(spec.output)
     except (OSError, storage.SchemeError) as error:
@@ -46,7 +42,7 @@ def check_location(spec: BuildSpec) -> None:
         raise RequestError(
             f"`output={spec.output}`: {temporary} links to {leads_to}; remove the link", code="linked_workspace"
         )
-    for word in name_inputs(spec.source.input).paths:
+    for word in name_inputs(spec.input).paths:
         for path in expand_braces(word) if has_braces(word) and names_several(word) else [word]:
             if _reads_in(path, output):
                 raise RequestError(
@@ -55,16 +51,16 @@ def check_location(spec: BuildSpec) -> None:
                     code="overlapping_folders",
                 )
             _refuse_around(spec.output, "input", path)
-    for _, path in map(split_of_word, spec.source.paths.mask_root):
+    for _, path in map(split_of_word, spec.mask_root):
         if _is_in(output, storage.real_path(path)):
             raise RequestError(
                 f"`output={spec.output}`: lies inside `mask_root={path}`; choose a folder outside",
                 code="overlapping_folders",
             )
         _refuse_around(spec.output, "mask_root", path)
-    for _, path in map(split_of_word, spec.source.paths.image_root):
+    for _, path in map(split_of_word, spec.image_root):
         _refuse_around(spec.output, "image_root", path)
-    reuse = spec.schedule.reuse
+    reuse = spec.reuse
     if reuse not in (None, NO_REUSE) and _is_in(output, reused := storage.real_path(reuse)) and output != reused:
         raise RequestError(
             f"`output={spec.output}`: lies inside `reuse={reuse}`; choose a folder outside", code="overlapping_folders"

@@ -70,20 +70,19 @@ def open_previous(spec: BuildSpec) -> Previous:
     Raises:
       RequestError: `reuse` names no dataset.
     """
-    schedule = spec.schedule
-    before = _open_versions(spec.output) if schedule.versioned else NOTHING
-    if schedule.reuse == NO_REUSE:
+    before = _open_versions(spec.output) if spec.versioned else NOTHING
+    if spec.reuse == NO_REUSE:
         return before
-    if schedule.reuse is None:
+    if spec.reuse is None:
         return dataclasses.replace(before, reused=before.version)
-    reused, more = open_newest(schedule.reuse)
+    reused, more = open_newest(spec.reuse)
     if reused is None and not more:
-        reused, damage = open_published(schedule.reuse.rstrip("/"))
+        reused, damage = open_published(spec.reuse.rstrip("/"))
         if damage:
-            more = (f"{schedule.reuse} is damaged, so nothing of it is reused: {damage}",)
+            more = (f"{spec.reuse} is damaged, so nothing of it is reused: {damage}",)
         elif reused is None:
             raise RequestError(
-                f"`reuse={schedule.reuse}`: no finished dataset (there is no {SUCCESS}); expected the `output` of a "
+                f"`reuse={spec.reuse}`: no finished dataset (there is no {SUCCESS}); expected the `output` of a "
                 "build, or `reuse=none`",
                 code="no_dataset",
             )
@@ -106,7 +105,7 @@ def _open_versions(root: str) -> Previous:
 
 def previous_classes(spec: BuildSpec, previous: Previous) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
     """Returns the classes of the dataset that `class_order=stable` follows, in index order, and of each head."""
-    dataset = previous.version if spec.schedule.versioned else previous.reused
+    dataset = previous.version if spec.versioned else previous.reused
     if dataset is None:
         return (), {}
     return dataset.class_names, {name: head.class_names for name, head in dataset.layout.heads.items()}
@@ -151,7 +150,7 @@ def would_repeat(previous: Previous, spec: BuildSpec, metadata: Mapping[str, Any
     version = previous.newest
     return (
         version is not None
-        and spec.source.fingerprint is Fingerprint.STAT
+        and spec.fingerprint is Fingerprint.STAT
         and version.is_made_of(published_paths(spec))
         and version.states(metadata)
         and not version.find_missing()
@@ -192,7 +191,7 @@ def point_to_whole(spec: BuildSpec, path: str) -> None:
       BuildError: the pinned version is damaged.
     """
     name = storage.basename(path)
-    if spec.schedule.versioned and read_latest(spec.output) != name:
+    if spec.versioned and read_latest(spec.output) != name:
         point_to(spec.output, name, staging=Workspace(spec.output).path)
 
 
@@ -252,7 +251,7 @@ def plan_reuse(
         seed=spec.seed,
         blocks=blocks,
         takes_images=not changes and images[0] == images[1],
-        hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
+        hashes_files=spec.fingerprint is Fingerprint.CONTENT,
         is_same_input=previous.is_made_of(published_paths(spec)),
     )
     if not changes and images[0] != images[1]:
@@ -287,17 +286,17 @@ def clean_versions(spec: BuildSpec) -> tuple[str, ...]:
     Args:
       spec: the request.
     """
-    workspace, schedule, removed = Workspace(spec.output), spec.schedule, []
+    workspace, removed = Workspace(spec.output), list[str]()
     unfinished = find_unfinished(spec.output, workspace.list_versions())
     # Read last, because a build names its version in its folder before it registers the version.
     going = set(map(read_version, workspace.list_builds())) if unfinished else set()
     names = [name for name in unfinished if name not in going]
-    if schedule.keep_versions is not None:
+    if spec.keep_versions is not None:
         names += find_old(
             spec.output,
             pinned=read_pinned(spec.output),
-            keep=schedule.keep_versions,
-            grace=schedule.grace,
+            keep=spec.keep_versions,
+            grace=spec.grace,
             now=storage.now(workspace.lease),
         )
     for name in names:

@@ -82,7 +82,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: a file is not in COCO's format, or does not fit the request.
     """
-    inputs, paths, needs = request.inputs, request.spec.paths, request.needs
+    inputs, paths, needs = request.inputs, request.spec, request.needs
     refuse_folders_as_splits(inputs, "coco", needs)
     splits = _expand(inputs)
     named = splits if inputs.splits else _splits_by_name(splits)

@@ -113,7 +113,7 @@ def open_input(request: OpenRequest) -> MakeSource:
 
         text = draft(inputs)
     found = parse_mapping(save_mapping or "", text.encode()) if text else read_mapping(mapping or save_mapping or "")
-    documents = list(_list_documents(inputs, spec.paths, found))
+    documents = list(_list_documents(inputs, spec, found))
     notes = [f"mapping drafted from the documents: {describe_draft(text)}"] if text else []
     if needs.splits.are_auto and not inputs.splits and not any(holds_one(one.below, found) for one in documents):
         files = [one.file.path for one in documents]

@@ -69,7 +69,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: the input is not in YOLO's format, or a file or folder that it names does not exist.
     """
-    inputs, paths, needs = request.inputs, request.spec.paths, request.needs
+    inputs, paths, needs = request.inputs, request.spec, request.needs
     refuse_folders_as_splits(inputs, "yolo", needs)
     shown = quote_input(inputs.paths[0])
     if not inputs.is_alone:

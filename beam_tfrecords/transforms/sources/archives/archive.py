@@ -25,13 +25,12 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.inferred import InferredSource
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, find_files, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern
 from beam_tfrecords.transforms.sources.registry import find_source
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, partitions_of
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Class ids of ImageNet.
@@ -109,14 +108,14 @@ class ArchiveSource(InferredSource):
     # GNU tar, unzip and Python behave like this; `tar -r` appends newer versions at the end.
     description = Description(last_member_wins=True)
 
-    def __init__(
-        self, files: Sequence[InputFile], inputs: Inputs, spec: SourceSpec, read: ReadArchive, needs: Needs
-    ) -> None:
+    def __init__(self, files: Sequence[InputFile], request: OpenRequest, read: ReadArchive, needs: Needs) -> None:
         super().__init__(partitions_of(files))
         self._splits = {file.key_prefix: file.split for file in files if file.split}
-        self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
+        self.notes += describe_splits(
+            [file.entry.path for file in files], [file.split for file in files], request.inputs
+        )
         self.read: ReadArchive = read
-        self._take_request(inputs, spec, needs, [file.key_prefix for file in files])
+        self._take_request(request, needs, [file.key_prefix for file in files])
 
     def check(self, most_missing: float) -> None:
         """See `Source.check`; skips the check for several archives, because it would take long."""
@@ -179,12 +178,12 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: an archive does not exist.
     """
-    inputs, spec, needs = request.inputs, request.spec, request.needs
+    spec, needs = request.spec, request.needs
     pattern = compile_pattern(spec.label_pattern, needs)
-    files = find_files(inputs, by_name=needs.splits.are_auto)
+    files = find_files(request.inputs, by_name=needs.splits.are_auto)
 
     def make(needs: Needs) -> ArchiveSource:
-        return ArchiveSource(files, inputs, spec, ReadArchive(spec.source, ImageLister(pattern, needs)), needs)
+        return ArchiveSource(files, request, ReadArchive(spec.source, ImageLister(pattern, needs)), needs)
 
     return make
 

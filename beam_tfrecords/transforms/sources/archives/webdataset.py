@@ -32,7 +32,6 @@ from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
@@ -79,7 +78,7 @@ class WebDatasetSource(RowSource):
         self.read: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
 
 
-def recognises(partition: Partition, spec: SourceSpec, needs: Needs) -> bool:
+def recognises(partition: Partition, settings: TableSettings, needs: Needs) -> bool:
     """Whether a tar archive is a WebDataset.
 
     Members with the same name may also be a photo and a program's sidecar file. So a WebDataset must have a class
@@ -105,7 +104,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: an archive does not exist, or the archives do not fit the request.
     """
-    inputs, table, needs = request.inputs, request.spec.table, request.needs
+    inputs, table, needs = request.inputs, request.spec, request.needs
     files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
     try:
         start = _read_start(Partition.of(files[0].entry, key_prefix=""))

@@ -32,7 +32,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
-    inputs, table = request.inputs, request.spec.table
+    inputs, table = request.inputs, request.spec
     files = find_files_below(
         inputs, _FILE, "file of CIFAR's binary version in it, such as data_batch_1.bin or train.bin"
     )

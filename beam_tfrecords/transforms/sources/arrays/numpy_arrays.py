@@ -85,7 +85,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
-    inputs, table = request.inputs, request.spec.table
+    inputs, table = request.inputs, request.spec
     files = find_files_below(inputs, _FILE, "NumPy file in it, .npz or .npy")
     labels = {file.entry.path: _label_file(file.entry.path) for file in files}
     # A folder or glob may include the label files.

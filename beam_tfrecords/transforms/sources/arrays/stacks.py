@@ -108,7 +108,7 @@ class StackSource(RowSource):
         request: OpenRequest,
         needs: Needs,
     ) -> None:
-        inputs, settings = request.inputs, request.spec.table
+        inputs, settings = request.inputs, request.spec
         super().__init__(files, inputs)
         then = (*_LABELS, *(table.columns if len(table.columns) == 1 else ()))
         lacks = "no labels of a usual name" if table.columns else "no labels"

@@ -41,8 +41,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
     Raises:
       UnclearError: there are annotation images.
     """
-    selection = request.spec.selection
-    wanted = {name for one in selection.include for name in one.split("/")} | request.named
+    wanted = {name for one in request.spec.include for name in one.split("/")} | request.named
     found = [path for path in _annotation_folders(tree) if storage.basename(path) not in wanted]
     if found:
         count = sum(map(tree.total, found))
@@ -79,7 +78,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             _with_masks(request, suffixed),
             # With a mask of the image's own name, the others are not those of all objects.
             *(objects[:1] if suffixed else objects),
-            [Suggestion("the images but not their masks", {"exclude": [*selection.exclude, f"*{ending}*"]})],
+            [Suggestion("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]})],
             code="images_and_masks",
         )
     return []
@@ -152,7 +151,7 @@ def _globs_of(paths: Sequence[str], request: Request, tree: FolderTree) -> list[
 
 def exclude(paths: Sequence[str], request: Request, tree: FolderTree) -> dict[str, list[str]]:
     """Returns the setting `exclude` extended by some folders."""
-    return {"exclude": [*request.spec.selection.exclude, *_globs_of(paths, request, tree)]}
+    return {"exclude": [*request.spec.exclude, *_globs_of(paths, request, tree)]}
 
 
 def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[list[Suggestion]]:

@@ -15,7 +15,7 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns, read_number, read_sides
 from beam_tfrecords.transforms.sources.tables.object_cells import choose_format, find_sizes
 from beam_tfrecords.transforms.sources.tables.table import Table, available
-from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 # Usual names, compared without case, spaces and underscores, and without a prefix such as bbox.
 _NAMES = {
@@ -51,7 +51,7 @@ _ANGLES = ("angle", "theta", "rotation")
 _ROWS = 1000
 
 
-def find_boxes(table: Table, settings: BoxSettings, needs: Needs, label: str | None) -> BoxColumns | None:
+def find_boxes(table: Table, settings: TableSettings, needs: Needs, label: str | None) -> BoxColumns | None:
     """Finds the box columns: the columns that the request names, or numeric columns with usual names; None without any.
 
     Args:

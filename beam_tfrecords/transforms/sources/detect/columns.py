@@ -199,10 +199,10 @@ def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: li
     if Content.OBJECTS not in needs.contents or settings.label_columns or settings.label_type is not LabelType.CLASS:
         return None
     label = _label_of_objects(table, settings)
-    boxes = find_boxes(table, settings.boxes, needs, label)
+    boxes = find_boxes(table, settings, needs, label)
     if boxes and label in boxes.sides:
         # A column `y` may be a class, but not next to a column `x`.
-        boxes = find_boxes(table, settings.boxes, needs, None)
+        boxes = find_boxes(table, settings, needs, None)
     if boxes is not None:
         taken.append(describe_boxes(boxes))
         if boxes.label is None and len(needs.class_names) != 1:

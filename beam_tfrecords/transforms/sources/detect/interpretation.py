@@ -111,13 +111,12 @@ class Request:
     @functools.cached_property
     def named(self) -> frozenset[str]:
         """Classes that the request names, normalized."""
-        return frozenset(map(normalize, (*self.needs.class_names, *self.spec.selection.classes)))
+        return frozenset(map(normalize, (*self.needs.class_names, *self.spec.classes)))
 
     @property
     def names_paths(self) -> bool:
         """Whether the request has settings for specific paths or classes of this input."""
-        selection = self.spec.selection
-        return bool(selection.globs or self.needs.class_names or self.needs.splits.folders)
+        return bool(self.spec.globs or self.needs.class_names or self.needs.splits.folders)
 
     def path(self, below: str) -> str:
         """Returns the full path of a folder below the root."""

@@ -12,7 +12,6 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     describe_annotations,
     find_annotations,
@@ -182,14 +181,14 @@ def _apply(tree: FolderTree, request: Request, settings: Mapping[str, Any]) -> t
     if "class_names" in settings:
         needs = dataclasses.replace(needs, class_names=tuple(settings["class_names"].split(",")))
     if "label_pattern" in settings:
-        spec = change_settings(spec, label_pattern=settings["label_pattern"])
+        spec = dataclasses.replace(spec, label_pattern=settings["label_pattern"])
     if "layout" in settings:
         masks = {Content.MASK} if settings["layout"] == "segmentation" else set()
         needs = dataclasses.replace(needs, contents=needs.contents - {Content.LABEL, Content.MASK} | masks)
         tree = without_masks(tree, settings, root)
     if "exclude" in settings:
-        spec = change_settings(spec, exclude=tuple(settings["exclude"]))
-        tree = tree.select(lambda path: spec.selection.skips_path(request.key_prefix + path) is None)
+        spec = dataclasses.replace(spec, exclude=tuple(settings["exclude"]))
+        tree = tree.select(lambda path: spec.skips_path(request.key_prefix + path) is None)
         root = None  # Globs apply to paths below this input.
     return tree, dataclasses.replace(request, spec=spec, needs=needs, name=name, root=root)
 
@@ -201,7 +200,7 @@ def _drop_globs(one: Suggestion, tree: FolderTree, request: Request) -> Suggesti
         return one
     paths = [join(path, name) for path, folder in tree.walk() for _, name in folder.names]
     paths = [request.key_prefix + path for path in paths if path.partition("/")[0] in folders]
-    kept = list(request.spec.selection.exclude)
+    kept = list(request.spec.exclude)
     for glob in one.settings["exclude"][len(kept) :]:
         selection = Selection(exclude=(glob,))
         kept += [glob] if any(map(selection.skips_path, paths)) else []

@@ -13,7 +13,7 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import parse_layout
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.settings import change_settings, settings_of
+from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -49,7 +49,7 @@ def is_usable(request: Request, settings: Mapping[str, Any]) -> bool:
     """
     read = {one.name: one.read for one in settings_of(SourceSpec)}
     said = {name: read[name](value) for name, value in settings.items() if name in read}
-    spec = change_settings(request.spec, **{"source": "auto", **said})
+    spec = dataclasses.replace(request.spec, **{"source": "auto", **said})
     layout, needs = settings.get("layout"), request.needs
     if layout in _UNLABELLED:
         needs = dataclasses.replace(needs, contents=needs.contents - CLASSES | parse_layout(layout).required)
@@ -58,7 +58,7 @@ def is_usable(request: Request, settings: Mapping[str, Any]) -> bool:
         source = open_input(spec, needs).read(needs)
         if not source.is_whole:
             return True
-        wanted = (ref for ref in source.samples() if spec.selection.skips_path(ref.key) is None)
+        wanted = (ref for ref in source.samples() if spec.skips_path(ref.key) is None)
         refs = list(itertools.islice(wanted, _MOST))
     if layout == "detection" and not any(ref.objects and ref.objects.labels for ref in refs):
         return False

@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.sources.folders.object_masks import ObjectMaskFil
 from beam_tfrecords.transforms.sources.folders.roots import Root, check_named_splits, describe_empty, root_of
 from beam_tfrecords.transforms.sources.image_files import with_masks
 from beam_tfrecords.transforms.sources.inferred import InferredSource
-from beam_tfrecords.transforms.sources.inputs import Inputs, describe_splits, key_prefixes, quote_input, splits_of_names
+from beam_tfrecords.transforms.sources.inputs import describe_splits, key_prefixes, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.names import (
     FOLDER_MARKER,
     NOT_AN_IMAGE,
@@ -44,7 +44,6 @@ from beam_tfrecords.transforms.sources.path_labels import (
     path_label,
 )
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Number of references to collect for a batch.
@@ -58,20 +57,19 @@ class ImageFolder(InferredSource):
 
     Args:
       roots: the folders and globs.
-      inputs: inputs that name the roots.
-      spec: settings of the request.
+      request: the request.
       needs: requested contents.
     """
 
-    def __init__(self, roots: Sequence[Root], inputs: Inputs, spec: SourceSpec, needs: Needs) -> None:
+    def __init__(self, roots: Sequence[Root], request: OpenRequest, needs: Needs) -> None:
         super().__init__()
         self._roots = roots
-        self._masks, has_objects = choose_masks(roots, spec.paths, needs)
+        self._masks, has_objects = choose_masks(roots, request.spec, needs)
         self._has_masks = Content.MASK in needs.contents or has_objects
-        self._take_request(inputs, spec, needs, [root.key_prefix for root in roots])
+        self._take_request(request, needs, [root.key_prefix for root in roots])
         of_masks = {Content.OBJECTS, Content.OBJECT_MASKS} if has_objects else {Content.MASK}
         self._describe(provides=self.description.provides | (of_masks if self._has_masks else frozenset()))
-        self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], inputs)
+        self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], request.inputs)
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
         """Yields a reference to each image, in the listing order of the storage."""
@@ -127,7 +125,7 @@ class ImageFolder(InferredSource):
             )
             found[root.key_prefix] = self._infer(tree, request, tally)
             if root.is_folder and request.by_folders:
-                tally.notes += describe_empty(root, tree, found[root.key_prefix], self._spec.selection)
+                tally.notes += describe_empty(root, tree, found[root.key_prefix], self._spec)
         if self._has_masks and not self._masks:
             raise RequestError(
                 f"{quote_input(self._roots[0].listing)}: the layout needs masks; name their folder with `mask_root`, "
@@ -167,7 +165,7 @@ def open_input(request: OpenRequest) -> MakeSource:
         for root, prefix, split in zip(roots, prefixes, splits, strict=True)
     ]
     check_named_splits(roots, needs.splits)
-    return functools.partial(ImageFolder, roots, inputs, spec)
+    return functools.partial(ImageFolder, roots, request)
 
 
 @dataclasses.dataclass(frozen=True)

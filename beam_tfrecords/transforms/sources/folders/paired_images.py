@@ -42,8 +42,8 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: there are none, `input` names others, or one does not exist.
     """
-    inputs, paths, label_pattern = request.inputs, request.spec.paths, request.spec.label_pattern
-    folders = dict(word.split("=", 1) for word in paths.images)
+    inputs, spec = request.inputs, request.spec
+    folders = dict(word.split("=", 1) for word in spec.images)
     if tuple(inputs.paths) != tuple(folders.values()):
         raise RequestError(
             "`images` names the folders of paired images, such as left=DIR,right=DIR; expected it without `input`",
@@ -53,7 +53,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     for name, folder in folders.items():
         if roots[name].is_folder and not storage.is_folder(folder):
             raise RequestError(f"`images={name}={printable(folder)}` {does_not_exist(folder)}", code="not_found")
-    return functools.partial(PairedImages, roots, label_pattern)
+    return functools.partial(PairedImages, roots, spec.label_pattern)
 
 
 class PairedImages(Source):

@@ -42,8 +42,8 @@ def open_input(request: OpenRequest) -> MakeSource:
       RequestError: the function fails, yields something else, or its parameters do not fit `parts`.
     """
     function, spec, needs = request.function, request.spec, request.needs
-    parts, table = spec.parts, spec.table
-    (root,) = spec.paths.image_root or (storage.absolute("."),)
+    parts, table = spec.parts, spec
+    (root,) = spec.image_root or (storage.absolute("."),)
     # Without a layout, a collection is stored as images with labels, whatever its samples have.
     is_usual = needs.columns is None and not needs.all_columns
     if function is None:

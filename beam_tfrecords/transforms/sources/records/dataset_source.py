@@ -22,7 +22,7 @@ from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.labels import sort_names
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
-from beam_tfrecords.transforms.settings import read_settings, setting_values, settings_of
+from beam_tfrecords.transforms.settings import read_settings, settings_of
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -282,8 +282,7 @@ def _split_of(shard: Shard, splits: Splits) -> str | None:
 
 
 def _refuse_settings(path: str, settings: TableSettings) -> None:
-    values = setting_values(settings)
-    named = next((name for name in _KNOWN if values[name]), None)
+    named = next((name for name in _KNOWN if getattr(settings, name)), None)
     if named:
         raise RequestError(
             f"`{named}`: {quote_input(path)} is a dataset of beam-tfrecords, which defines it; leave `{named}` out",

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.layouts import SAME
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Value
-from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pattern
 from beam_tfrecords.transforms.sources.detect.image_columns import name_images
 from beam_tfrecords.transforms.sources.detect.roles import Role, roles_of
@@ -69,7 +68,7 @@ def choose_images(
         return choose_features(start, features, settings, needs)
     if named:
         _refuse_other_kinds(start, kinds, _Kind.IMAGE, _Kind.IMAGES)
-    alone = change_settings(settings, image_column=None)
+    alone = dataclasses.replace(settings, image_column=None)
     choice = ImageChoice()
     if not named or (IMAGE in images and not images[IMAGE]):
         choice = _choose_unnamed(start, texts, features, alone, needs)
@@ -106,7 +105,7 @@ def _choose_unnamed(
         if lists:
             return ImageChoice(named={lists[0]: lists[0]}, lists=frozenset(lists))
         if paths:
-            return ImageChoice(files=change_settings(settings, image_column=paths[0]))
+            return ImageChoice(files=dataclasses.replace(settings, image_column=paths[0]))
         raise RequestError(error.message, _suggest_others(texts, settings), code=error.code) from error
 
 

@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
-from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     Inputs,
@@ -63,10 +61,7 @@ class TfrecordSource(RowSource):
       files: the files.
       start: first records of the first file.
       described: folder -> metadata of its files.
-      inputs: inputs of the request.
-      settings: settings of the rows.
-      selection: records to convert.
-      paths: settings of the paths of images.
+      request: the request.
       needs: requested contents.
 
     Raises:
@@ -80,13 +75,11 @@ class TfrecordSource(RowSource):
         files: Sequence[InputFile],
         start: FirstRows,
         described: Mapping[str, RecordMetadata],
-        inputs: Inputs,
-        settings: TableSettings,
-        selection: Selection,
-        paths: PathSettings,
+        request: OpenRequest,
         needs: Needs,
     ) -> None:
-        super().__init__(files, inputs)
+        super().__init__(files, request.inputs)
+        settings: TableSettings = request.spec
         features, names, _ = described[storage.dirname(files[0].entry.path)]
         texts = with_texts(start)
         has_image = Content.IMAGE in needs.contents
@@ -114,10 +107,10 @@ class TfrecordSource(RowSource):
         if named and settings.label_type is LabelType.CLASS:
             _refuse_byte_labels(start, named)
         is_imagenet = (
-            label == _IMAGENET[0] and {*_IMAGENET} <= {*columns} and not (needs.class_names or selection.classes)
+            label == _IMAGENET[0] and {*_IMAGENET} <= {*columns} and not (needs.class_names or request.spec.classes)
         )
         if is_imagenet and settings.key_column is None:
-            settings = change_settings(settings, key_column=_IMAGENET[-1])
+            settings = dataclasses.replace(settings, key_column=_IMAGENET[-1])
         has_several = label in features.several
         cells = self._take_columns(
             table,
@@ -169,8 +162,8 @@ class TfrecordSource(RowSource):
             for path in (file.entry.path for file in files)
             if (length := described[storage.dirname(path)].length_of(path)) is not None
         }
-        of, self._image_root = cells.columns, paths.image_root
-        self._roots = pair_roots(files, paths.image_root)
+        of, self._image_root = cells.columns, request.spec.image_root
+        self._roots = pair_roots(files, request.spec.image_root)
         roots = {file.entry.path: one.own or one.every for file, one in zip(files, self._roots, strict=True)}
         self.read: ReadTfrecord = ReadTfrecord(
             cells,
@@ -186,7 +179,7 @@ class TfrecordSource(RowSource):
             lists=images.lists,
             known=frozenset(start.columns),
             names_images=names_images,
-            files=NamedFiles(of.images, of.lists, of.patterns, roots, paths.allow_outside_root)
+            files=NamedFiles(of.images, of.lists, of.patterns, roots, request.spec.allow_outside_root)
             if images.files
             else None,
         )
@@ -210,11 +203,10 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
-    inputs, spec = request.inputs, request.spec
-    table, selection, paths = spec.table, spec.selection, spec.paths
+    inputs = request.inputs
     if datasets := find_datasets(inputs.paths):
-        return open_datasets(datasets, request.joined, inputs, table)
-    files, with_metadata, notes = _find_files(inputs, selection)
+        return open_datasets(datasets, request.joined, inputs, request.spec)
+    files, with_metadata, notes = _find_files(inputs, request.spec)
     described = {
         folder: describe_folder(folder) if folder in with_metadata else RecordMetadata(Features(), {}, {})
         for folder in {storage.dirname(file.entry.path) for file in files}
@@ -228,7 +220,7 @@ def open_input(request: OpenRequest) -> MakeSource:
                 found.append(f"not read, because they are in no folder of `splits`: {count_files(left)}")
             read, said = placed, dataclasses.replace(inputs, splits=dict.fromkeys(inputs.paths, ""))
             needs = dataclasses.replace(needs, splits=Splits())
-        source = TfrecordSource(read, start, described, said, table, selection, paths, needs)
+        source = TfrecordSource(read, start, described, dataclasses.replace(request, inputs=said), needs)
         source.notes[:0] = found
         return source
 

@@ -36,12 +36,12 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    table, text = request.spec.table, request.spec.text
+    settings = request.spec
 
     def open_one(path: str) -> TextTable:
-        found = open_csv(path, text, has_rest=table.label_type is LabelType.TEXT)
-        has_rest = found.has_words and table.label_separator == ""
-        return open_csv(path, text, has_rest=True) if has_rest else found
+        found = open_csv(path, settings, has_rest=settings.label_type is LabelType.TEXT)
+        has_rest = found.has_words and settings.label_separator == ""
+        return open_csv(path, settings, has_rest=True) if has_rest else found
 
     return open_tables(open_one, request)
 

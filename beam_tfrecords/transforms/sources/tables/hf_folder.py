@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list
 from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
@@ -46,7 +45,7 @@ def open_input(request: OpenRequest) -> MakeSource:
                     code="several_metadata_files",
                 )
             file = InputFile(key, entry, inputs.splits.get(path))
-            tables[key] = file, open_table(entry.path, request.spec.text)
+            tables[key] = file, open_table(entry.path, request.spec)
     opened = join_tables([one for _, one in tables.values()], request.joined)
     files = [file for file, _ in tables.values()]
     return functools.partial(_make_source, list(zip(files, opened, strict=True)), request)
@@ -66,11 +65,11 @@ class HfFolder(TableSource):
 
 
 def _make_source(tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> TableSource:
-    images = find_file_names(tables[0][1], request.spec.table.image_column, needs.images)
+    images = find_file_names(tables[0][1], request.spec.image_column, needs.images)
     image = None
     if len(images) == 1 and not (needs.images or is_file_list(*images.values())):
         image = next(iter(images.values()))
     else:
         needs = dataclasses.replace(needs, images=images)
-    request = dataclasses.replace(request, spec=change_settings(request.spec, image_column=image))
+    request = dataclasses.replace(request, spec=dataclasses.replace(request.spec, image_column=image))
     return HfFolder(tables, request, needs)

@@ -29,12 +29,10 @@ from beam_tfrecords.transforms.sources.detect.image_columns import (
 )
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
-from beam_tfrecords.transforms.sources.input_settings import PathSettings
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files, find_files_below
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, find_files_below
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.hf_rows import ReadHfParquet, parse_features
 from beam_tfrecords.transforms.sources.tables.parquet_table import (
     ParquetTable,
@@ -69,12 +67,11 @@ class HfParquetSource(RowSource):
         files: Sequence[InputFile],
         table: ParquetTable,
         schema: pa.Schema,
-        inputs: Inputs,
-        settings: TableSettings,
-        paths: PathSettings,
+        request: OpenRequest,
         needs: Needs,
     ) -> None:
-        super().__init__(files, inputs)
+        super().__init__(files, request.inputs)
+        settings = request.spec
         images = _choose_images(table, schema, settings, needs)
         kinds = {field.name: field.type for field in schema}
         self._describe(images={name: is_list(kinds[column]) for name, column in images.items() if name != MASK})
@@ -104,10 +101,10 @@ class HfParquetSource(RowSource):
         splits = splits_of(files) or (_shard_or_path_splits(files) if by_name else {})
         if cells.columns.split is None:
             self._note_splits(splits)
-        paired = zip(files, pair_roots(files, paths.image_root), strict=True)
+        paired = zip(files, pair_roots(files, settings.image_root), strict=True)
         roots = {file.entry.path: one.own or one.every for file, one in paired}
         self.read: ReadHfParquet = ReadHfParquet(
-            cells, images, splits, roots, paths.allow_outside_root, declared.classes
+            cells, images, splits, roots, settings.allow_outside_root, declared.classes
         )
 
 
@@ -142,7 +139,7 @@ def _names_by_file(files: Sequence[InputFile], column: str) -> list[tuple[str, .
     return list(map_in_threads(read, files, threads=_THREADS))
 
 
-def recognises(partition: Partition, spec: SourceSpec, needs: Needs) -> bool:
+def recognises(partition: Partition, settings: TableSettings, needs: Needs) -> bool:
     """Whether a Parquet file has a column of images, and not of image paths."""
     try:
         schema = _schema(partition)
@@ -162,13 +159,13 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
-    inputs, table, paths, needs = request.inputs, request.spec.table, request.spec.paths, request.needs
+    inputs, needs = request.inputs, request.needs
     if any(storage.is_folder(path) for path in inputs.paths):
         files = find_files_below(inputs, _BELOW, "Parquet file in it")
     else:
-        files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
+        files = find_files(inputs, by_name=needs.splits.are_auto and not request.spec.split_column)
     first, schema = open_parquet(files[0].entry.path), _schema(Partition.of(files[0].entry, key_prefix=""))
-    return functools.partial(HfParquetSource, files, first, schema, inputs, table, paths)
+    return functools.partial(HfParquetSource, files, first, schema, request)
 
 
 def _schema(partition: Partition) -> pa.Schema:

@@ -14,17 +14,20 @@ from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable, Joins
 from beam_tfrecords.transforms.sources.tables.list_file import has_names_only
 from beam_tfrecords.transforms.sources.tables.table import available
-from beam_tfrecords.transforms.sources.tables.table_settings import JoinSettings
 from beam_tfrecords.transforms.sources.tables.text_table import TextTable
 
 
-def open_joins(settings: JoinSettings) -> Joins:
+def open_joins(join: Sequence[str], join_key: Sequence[str]) -> Joins:
     """Opens the tables of a request; the lists of splits (`train=LIST`) are one table.
+
+    Args:
+      join: value of the setting `join`.
+      join_key: value of the setting `join_key`.
 
     Raises:
       RequestError: a file is not a table, or has only names of images and no split.
     """
-    pairs = [split_of_word(word) for word in settings.join]
+    pairs = [split_of_word(word) for word in join]
     lists = [(split, path) for split, path in pairs if split]
     tables = [_open([path], []) for split, path in pairs if not split]
     tables += [_open([path for _, path in lists], [split for split, _ in lists])] if lists else []
@@ -32,14 +35,14 @@ def open_joins(settings: JoinSettings) -> Joins:
     for number, table in enumerate(tables):
         tables[number] = table.beside(seen)
         seen |= tables[number].names.keys()
-    unknown = {*settings.join_key} - {name for table in tables for name in table.files[0].columns}
-    if tables and unknown and settings.join_key != JoinSettings().join_key:
+    unknown = {*join_key} - {name for table in tables for name in table.files[0].columns}
+    if tables and unknown and (*join_key,) != ("key",):
         raise RequestError(
-            f"`join_key={','.join(settings.join_key)}`: no joined table has a column {min(unknown)!r}; "
+            f"`join_key={','.join(join_key)}`: no joined table has a column {min(unknown)!r}; "
             f"{'; '.join(f'{table.shown}: {available(table.files[0])}' for table in tables)}",
             code="unknown_column",
         )
-    return Joins(tables, settings.join_key)
+    return Joins(tables, join_key)
 
 
 def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:

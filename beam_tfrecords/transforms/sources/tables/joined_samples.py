@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content, contents_in
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.settings import change_settings, setting_values
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
 from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -39,14 +38,16 @@ class JoinedSamples:
       table: the columns of all, with first cells.
       types: column -> type, as in `JoinedTable.types`.
       joined: settings about these columns.
-      others: settings about the columns of the source.
+      others: settings of the request that the source does not get -> their defaults.
+      key_column: column of the source with the keys, if the request names one.
     """
 
     joins: Joins
     table: Table
     types: dict[str, str]
     joined: TableSettings
-    others: TableSettings
+    others: Mapping[str, Any]
+    key_column: str | None
 
     @classmethod
     def of(cls, joins: Joins, table: TableSettings, *, has_columns: bool) -> JoinedSamples:
@@ -70,8 +71,8 @@ class JoinedSamples:
             types |= join.types
             for row, found in zip(rows, join.rows([*join.names.values()]), strict=False):
                 row |= {name: found[column] for name, column in join.names.items()}
-        given, defaults = setting_values(table), setting_values(TableSettings())
-        named = {name: given[name] for name in _NAMES if given[name]}
+        defaults = vars(TableSettings())
+        named = {name: given for name in _NAMES if (given := getattr(table, name))}
         ours = {n for n, names in named.items() if {*([names] if isinstance(names, str) else names)} <= types.keys()}
         if not has_columns and (wrong := next((name for name in named if name not in ours), None)):
             where = "; ".join(f"{join.shown}: {available(join.files[0])}" for join in joins.tables)
@@ -80,22 +81,23 @@ class JoinedSamples:
         ours |= {*_OF_LABEL} if ours & {"label_column", "label_columns"} else {*()}
         first = FirstRows(joins.tables[0].files[0].path, [*types], first_rows=[row for row in rows if row])
         # An empty column says that no column has the splits.
-        none = {"split_column"} if given["split_column"] == "" else {*()}
+        none = {"split_column"} if table.split_column == "" else {*()}
         theirs = {n: defaults[n] for n in (*_NAMES, *_OF_LABEL, *_OF_OTHERS) if n not in ours | none}
         ours |= {*()} if has_columns else none
         return cls(
             joins,
             first,
             types,
-            change_settings(table, **theirs),
-            change_settings(table, **{name: defaults[name] for name in ours}),
+            dataclasses.replace(table, **theirs),
+            {name: defaults[name] for name in ours},
+            table.key_column,
         )
 
     @property
     def contents(self) -> frozenset[Content]:
         """Contents that joined columns of the request provide."""
         labels = self.joined.label_column or self.joined.label_columns
-        return contents_in({Content.LABEL: labels, Content.OBJECTS: self.joined.boxes.box_columns})
+        return contents_in({Content.LABEL: labels, Content.OBJECTS: self.joined.box_columns})
 
     def needs_of_source(self, needs: Needs) -> Needs:
         """Returns what the source itself has to provide."""
@@ -137,7 +139,7 @@ class JoinedSamples:
         if twice := next((name for name in seen.columns if name in self.types), None):
             raise RequestError(
                 f"`join={self.table.path}`: the tables and the input have a column {twice!r}; rename it in the table",
-                [] if self.others.key_column else [Suggestion(f"{twice!r} as the key", {"key_column": twice})],
+                [] if self.key_column else [Suggestion(f"{twice!r} as the key", {"key_column": twice})],
                 code="duplicate_column",
             )
         source.notes += [*notes, *cells.notes]

@@ -82,7 +82,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    return open_tables(functools.partial(open_jsonl, encoding=request.spec.text.encoding), request)
+    return open_tables(functools.partial(open_jsonl, encoding=request.spec.encoding), request)
 
 
 def open_jsonl(path: str, encoding: str | None = None) -> TextTable:

@@ -11,7 +11,6 @@ from typing import Any
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit, Objects, check_count
-from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.annotated.shell import pack_keypoints
 from beam_tfrecords.transforms.sources.detect.column_names import find_usual, plain_name
 from beam_tfrecords.transforms.sources.detect.roles import parse_cell
@@ -21,7 +20,7 @@ from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.box_cells import MOST_SHARE, read_number, to_corners
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, name_class, read_label, read_text
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
-from beam_tfrecords.transforms.sources.tables.table_settings import BoxSettings, TableSettings
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 COLUMN = "objects"
 # Usual names of columns of objects.
@@ -191,7 +190,7 @@ def find_objects(table: Table, settings: TableSettings, needs: Needs, label: str
             if _are_parallel(cells[name], first_cells(table, [labels], rows=_ROWS)[labels]):
                 wanted = None if label == labels else label
                 if settings.label_column not in (None, labels) or not wants_objects(
-                    change_settings(settings, label_column=None), needs, wanted
+                    dataclasses.replace(settings, label_column=None), needs, wanted
                 ):
                     return None
                 return _with_format(ObjectColumns(name, labels), cells[name], table, settings)
@@ -212,7 +211,7 @@ def _with_format(
     pairs = [(_numbers(box), of) for boxes, of in zip(cells, sizes, strict=True) for box in boxes or ()]
     if not pairs and len(cells) < _ROWS:
         return found
-    form, is_normalized = choose_format(pairs, named, settings.boxes, table, shown=found.column)
+    form, is_normalized = choose_format(pairs, named, settings, table, shown=found.column)
     return dataclasses.replace(found, format=form, is_normalized=is_normalized)
 
 
@@ -226,7 +225,7 @@ def find_sizes(columns: Sequence[str], *, without: Sequence[str]) -> Sequence[st
 def choose_format(
     boxes: Sequence[tuple[Sequence[float], Sequence[float]]],
     named: BoxFormat,
-    settings: BoxSettings,
+    settings: TableSettings,
     table: Table,
     *,
     shown: str,

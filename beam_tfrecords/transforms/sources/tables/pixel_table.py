@@ -15,18 +15,18 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, Range, SampleRef
+from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pixels
 from beam_tfrecords.transforms.sources.detect.columns import choose_label, find_label
 from beam_tfrecords.transforms.sources.detect.image_columns import find_image_column
 from beam_tfrecords.transforms.sources.detect.numbered_columns import square_shape
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, describe_splits, find_files, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import check_columns, invalid_row
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
@@ -135,11 +135,10 @@ class PixelTableSource(RowSource):
         self,
         files: Sequence[InputFile],
         table: Table,
-        inputs: Inputs,
-        settings: TableSettings,
-        text: TextSettings,
+        request: OpenRequest,
         needs: Needs,
     ) -> None:
+        inputs, settings = request.inputs, request.spec
         super().__init__(files, inputs)
         found = find_pixels(table, any_name=True)
         if found is None:
@@ -158,7 +157,7 @@ class PixelTableSource(RowSource):
         self._describe(column_types=types or None)
         splits = splits_of(files) if inputs.splits or cells.columns.split is None else {}
         self.notes += describe_splits(splits, list(splits.values()), inputs)
-        self.read: ReadPixels = ReadPixels(cells, pixels, tuple(shape), splits, text)
+        self.read: ReadPixels = ReadPixels(cells, pixels, tuple(shape), splits, slice_of(TextSettings, settings))
 
     def _choose_label(self, table: FirstRows, settings: TableSettings, needs: Needs) -> str | None:
         named = [name for name in table.columns if is_label_name(name)]
@@ -169,13 +168,12 @@ class PixelTableSource(RowSource):
         return label
 
 
-def recognises(partition: Partition, spec: SourceSpec, needs: Needs) -> bool:
+def recognises(partition: Partition, settings: TableSettings, needs: Needs) -> bool:
     """Whether a table contains pixels, and the request needs images and does not name image files."""
-    table = spec.table
-    if Content.IMAGE not in needs.contents or table.image_column is not None or table.image_path is not None:
+    if Content.IMAGE not in needs.contents or settings.image_column is not None or settings.image_path is not None:
         return False
     try:
-        opened = open_table(partition.uri, spec.text)
+        opened = open_table(partition.uri, settings)
     except (RequestError, OSError) as error:
         if storage.is_unanswered(error):
             raise
@@ -190,7 +188,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
-    inputs, table, text, needs = request.inputs, request.spec.table, request.spec.text, request.needs
-    files = find_files(inputs, by_name=needs.splits.are_auto and not table.split_column)
-    first = open_table(files[0].entry.path, text)
-    return functools.partial(PixelTableSource, files, first, inputs, table, text)
+    inputs, needs = request.inputs, request.needs
+    files = find_files(inputs, by_name=needs.splits.are_auto and not request.spec.split_column)
+    first = open_table(files[0].entry.path, request.spec)
+    return functools.partial(PixelTableSource, files, first, request)

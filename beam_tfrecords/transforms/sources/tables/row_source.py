@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from beam_tfrecords.features.contents import Content, contents_in
-from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -58,8 +57,8 @@ class RowSource(Source):
         """
         # As in other tables, a split stated in `input` takes precedence over a column.
         split = "" if self._inputs.splits else settings.split_column
-        named = change_settings(settings, label_column=label, split_column=split)
-        named = named if names_files else change_settings(named, image_column=None)
+        named = dataclasses.replace(settings, label_column=label, split_column=split)
+        named = named if names_files else dataclasses.replace(named, image_column=None)
         # Each row is a sample, so there are no further rows with its boxes; only a layout of objects asks for its box.
         wanted = (needs.required & {Content.OBJECTS}) | ({Content.IMAGE} if names_files else frozenset())
         others = needs.contents - {Content.IMAGE, Content.LABEL, Content.MASK, Content.OBJECTS}

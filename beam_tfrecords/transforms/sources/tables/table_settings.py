@@ -7,8 +7,7 @@ import enum
 from typing import Any
 
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit
-from beam_tfrecords.transforms.settings import input_setting, nested, one_of, switch, write_list
-from beam_tfrecords.transforms.sources.input_settings import read_roots, write_roots
+from beam_tfrecords.transforms.settings import input_setting, one_of, switch, write_list
 from beam_tfrecords.transforms.sources.pixels.pixel_form import PixelForm, read_pixels, write_pixels
 from beam_tfrecords.transforms.sources.selection import read_names
 
@@ -58,36 +57,24 @@ def _read_encoding(word: Any) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class BoxSettings:
-    """How to read boxes from the columns of a table.
+class TextSettings:
+    """How to read a text file.
 
     Attributes:
-      box_columns: columns with the coordinates of the box in each row; empty to find them by usual names.
-      box_format: meaning of the coordinates, such as two corners.
-      box_unit: pixels, or fractions of the image size.
+      delimiter: cell delimiter of a csv file; None to detect it.
+      encoding: encoding of a csv or jsonl file; None to detect it.
     """
 
-    box_columns: tuple[str, ...] = input_setting(
-        (),
-        help="columns with the sides of a box in each row, such as x1,y1,x2,y2, or one with lists of them",
-        read=read_names,
-        write=write_list,
-        shown_default="",
+    delimiter: str | None = input_setting(
+        None, help="separates the cells of a csv file", read=_read_delimiter, shown_default="detected"
     )
-    box_format: BoxFormat = input_setting(
-        BoxFormat.AUTO,
-        help="numbers of a box in a table: xyxy (two corners), xywh (corner, size) or cxcywh (center, size)",
-        read=one_of(BoxFormat),
-    )
-    box_unit: BoxUnit = input_setting(
-        BoxUnit.AUTO,
-        help="unit of boxes in a table: pixels, or shares of the image's size",
-        read=one_of(BoxUnit),
+    encoding: str | None = input_setting(
+        None, help="encoding of a csv or jsonl file", read=_read_encoding, shown_default="detected"
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class TableSettings:
+class TableSettings(TextSettings):
     """How to read the rows of a table, or of another source with columns.
 
     Attributes:
@@ -107,7 +94,9 @@ class TableSettings:
       label_separator: separator of several labels in one cell; "" for one label per cell, None if unknown.
       unknown_labels: meaning of -1 and empty cells next to zeros and ones; None raises an error if first rows have -1.
       missing_values: words that mean an empty cell, in columns that are not features.
-      boxes: how to read boxes.
+      box_columns: columns with the coordinates of the box in each row; empty to find them by usual names.
+      box_format: meaning of the coordinates, such as two corners.
+      box_unit: pixels, or fractions of the image size.
     """
 
     image_column: str | None = input_setting(
@@ -169,50 +158,22 @@ class TableSettings:
         write=list,
         shown_default="NaN,nan,N/A,None,null,NULL,?",
     )
-    boxes: BoxSettings = nested(BoxSettings)
-
-
-@dataclasses.dataclass(frozen=True)
-class TextSettings:
-    """How to read a text file.
-
-    Attributes:
-      delimiter: cell delimiter of a csv file; None to detect it.
-      encoding: encoding of a csv or jsonl file; None to detect it.
-    """
-
-    delimiter: str | None = input_setting(
-        None, help="separates the cells of a csv file", read=_read_delimiter, shown_default="detected"
-    )
-    encoding: str | None = input_setting(
-        None, help="encoding of a csv or jsonl file", read=_read_encoding, shown_default="detected"
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class JoinSettings:
-    """Tables whose columns are joined to the samples.
-
-    Attributes:
-      join: the tables, and lists of the samples of a split, as train=LIST.
-      join_key: columns of the tables with the keys of the samples.
-    """
-
-    join: tuple[str, ...] = input_setting(
+    box_columns: tuple[str, ...] = input_setting(
         (),
-        help="table whose columns join the samples, by a key or the image's name; may be repeated; or the list of a "
-        "split, train=LIST",
-        read=read_roots,
-        write=write_roots,
-        shown_default="",
-        may_repeat=True,
-        paths="input",
-    )
-    join_key: tuple[str, ...] = input_setting(
-        ("key",),
-        help="columns of these tables with the keys; a table without them joins by the names that it shares",
+        help="columns with the sides of a box in each row, such as x1,y1,x2,y2, or one with lists of them",
         read=read_names,
-        write=lambda names: names[0] if len(names) == 1 else list(names),
+        write=write_list,
+        shown_default="",
+    )
+    box_format: BoxFormat = input_setting(
+        BoxFormat.AUTO,
+        help="numbers of a box in a table: xyxy (two corners), xywh (corner, size) or cxcywh (center, size)",
+        read=one_of(BoxFormat),
+    )
+    box_unit: BoxUnit = input_setting(
+        BoxUnit.AUTO,
+        help="unit of boxes in a table: pixels, or shares of the image's size",
+        read=one_of(BoxUnit),
     )
 
 

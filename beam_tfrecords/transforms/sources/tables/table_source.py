@@ -10,7 +10,6 @@ from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, SampleRef
-from beam_tfrecords.transforms.settings import change_settings
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, has_labels
@@ -60,24 +59,24 @@ class TableSource(Source):
     def __init__(self, tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> None:
         super().__init__()
         self._inputs = inputs = request.inputs
-        settings, paths = request.spec.table, request.spec.paths
+        settings = request.spec
         self._readers: list[TableReader] = []
         named = (settings.label_column,) if settings.label_column else settings.label_columns
         _check_labels(tables, inputs, named, needs)
         files = [file for file, _ in tables]
-        of_masks = (paths.mask_root, "mask_root") if paths.mask_root else (paths.image_root, "image_root")
-        paired = pair_roots(files, paths.image_root), pair_roots(files, *of_masks)
+        of_masks = (settings.mask_root, "mask_root") if settings.mask_root else (settings.image_root, "image_root")
+        paired = pair_roots(files, settings.image_root), pair_roots(files, *of_masks)
         # A split stated in `input` takes precedence over a column; a split in the file name does not.
-        said = change_settings(settings, split_column="") if inputs.splits else settings
+        said = dataclasses.replace(settings, split_column="") if inputs.splits else settings
         for (file, table), roots, mask_roots in zip(tables, *paired, strict=True):
             own, wanted = said, needs
             if Content.LABEL in needs.contents and len(tables) > 1 and not has_labels(table, named):
-                own = change_settings(said, label_column=None, label_columns=())
+                own = dataclasses.replace(said, label_column=None, label_columns=())
                 wanted = dataclasses.replace(needs, contents=needs.contents - {Content.LABEL})
             columns, notes = choose_columns(table, own, wanted)
             cells = row_reader(table, columns, own, wanted)
             self.notes += [*notes, *cells.notes]
-            chosen = _choose_root(table, columns, roots, paths)
+            chosen = _choose_root(table, columns, roots, settings)
             mask = dataclasses.replace(columns, patterns={IMAGE: f"{{{columns.mask}}}"}) if columns.mask else None
             self._readers.append(
                 TableReader(
@@ -86,8 +85,8 @@ class TableSource(Source):
                     key_prefix=file.key_prefix,
                     split=file.split,
                     roots=chosen,
-                    mask_roots=_choose_root(table, mask, mask_roots, paths),
-                    allow_outside_root=paths.allow_outside_root,
+                    mask_roots=_choose_root(table, mask, mask_roots, settings),
+                    allow_outside_root=settings.allow_outside_root,
                     cells=cells,
                     keys_are_pairs=_has_pairs(table, columns),
                 )
@@ -181,7 +180,7 @@ def open_tables(open_table: Callable[[str], TableFile], request: OpenRequest) ->
       RequestError: a table cannot be read.
     """
     inputs = request.inputs
-    files = find_files(inputs, by_name=request.needs.splits.are_auto and not request.spec.table.split_column)
+    files = find_files(inputs, by_name=request.needs.splits.are_auto and not request.spec.split_column)
     opened = join_tables(name_alike([open_table(file.entry.path) for file in files]), request.joined)
     tables = list(zip(files, opened, strict=True))
 
