@@ -392,7 +392,6 @@ ELSEWHERE = {
     "has 'keypoints'; use `layout=detection`": "tests/cases/coco.yaml",
     "objects has {}; use `layout=detection`": "tests/cases/coco.yaml",
     "has a polygon; use `layout=detection`": "tests/cases/yolo.yaml",
-    "turned box; use `layout=detection`": "tests/cases/voc.yaml",
     "if they are texts such as captions, use `label_type=text`": "tests/transforms/test_labels.py",
     "detection_polygons` or `layout=": "tests/cases/yolo.yaml",
     "; use `layout={}`": "tests/cases/yolo.yaml",

@@ -162,7 +162,7 @@ def test_an_image_has_100_000_objects_at_most(tmp_path):
 
 
 def test_texts_that_grow_when_they_are_read_take_no_memory(tmp_path):
-    for name in "ab":
+    for name in "abc":
         save(tmp_path / f"in/images/{name}.png", picture("red 8x8"))
     bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
     texts = {
@@ -179,6 +179,8 @@ def test_texts_that_grow_when_they_are_read_take_no_memory(tmp_path):
     head = f'<!DOCTYPE a [<!ENTITY a0 "x">{entities}]>'
     save(tmp_path / "in/images/a.xml", f"{head}<annotation><object><name>&a9;</name></object></annotation>")
     save(tmp_path / "in/images/b.xml", "<a>" * 100_000 + "</a>" * 100_000)
+    save(tmp_path / "in/images/c.xml", "<annotation/>")
     published = read(tmp_path / "out", input=f"{tmp_path}/in/images", source="voc")
     why = "a.xml: the XML has a document type or entities, which are not read"
-    assert published.failures == {"a.png": f"invalid_row: {why}"}
+    deep = "invalid_row: b.xml: nested too deeply"
+    assert published.failures == {"a.png": f"invalid_row: {why}", "b.png": deep}

@@ -45,6 +45,7 @@ def inspect_mapping(path: str, mapping: str, image_root: Sequence[str]) -> Sampl
     source = open_input(SourceSpec(**values), needs).read(needs)
     assert isinstance(source, DocumentSource)
     file = source.documents[0].file
+    assert file is not None
     show(f"first document: {storage.shown(file.path)}, of {len(source.documents):,}")
     show(*(f"  {line}" for line in describe_first(source.mapping, file)))
     refs = [ref for ref in itertools.islice(source.samples(), _MOST_SAMPLES) if ref.failure is None]

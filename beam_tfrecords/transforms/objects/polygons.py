@@ -1,4 +1,4 @@
-"""Packs the polygons or run lengths of annotated objects to few bytes for a listing.
+"""Packs the polygons, run lengths or keypoints of annotated objects to few bytes for a listing.
 
 Formats: https://cocodataset.org/#format-data, and `maskApi.c` of https://github.com/cocodataset/cocoapi.
 """
@@ -255,3 +255,30 @@ def _decode(text: str) -> np.ndarray:
     lengths -= np.where(characters[ends] & 16, 1 << (5 * sizes), 0)
     lengths[1::2], lengths[2::2] = np.cumsum(lengths[1::2]), np.cumsum(lengths[2::2])
     return lengths
+
+
+def as_number(value: Any) -> float:
+    """Converts a value of an annotation to a number; NaN if it is not a number."""
+    if type(value) is float:
+        return value
+    if type(value) is not int:
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
+def pack_keypoints(value: Any, *, shift: float = 0.5) -> bytes:
+    """Packs keypoints in the format of `Objects`; invalid numbers become NaN.
+
+    Args:
+      value: x, y and visibility of each point in turn, as COCO has them.
+      shift: added to x and y. COCO gives pixel indices; the center of the first pixel is (0.5, 0.5).
+    """
+    if not isinstance(value, list) or not value:
+        return b""
+    numbers = [as_number(one) for one in value]
+    points = np.array(numbers if len(numbers) % 3 == 0 else [np.nan] * 3, "<f4").reshape(-1, 3)
+    points[:, :2] += shift
+    return points.tobytes()

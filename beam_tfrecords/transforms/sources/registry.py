@@ -83,7 +83,7 @@ SOURCES = (
     ),
     Registered("coco", "annotated.coco", (".json",), takes=(*_PATHS, "classes", "mask_root")),
     Registered("yolo", "annotated.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=(*_PATHS, "classes")),
-    Registered("voc", "annotated.voc", takes=("classes",)),
+    Registered("voc", "annotated.documents", takes=("classes",)),
     Registered("documents", "annotated.documents", takes=("mapping", "save_mapping", "image_root", "classes")),
     Registered("tar", "archives.archive", _TAR, takes=_FOLDERS),
     Registered("zip", "archives.archive", (".zip",), takes=_FOLDERS),
@@ -125,7 +125,7 @@ SOURCES = (
 )
 FUNCTIONS = "python"
 PAIRS = "paired_images"
-DOCUMENTS = "documents"
+DOCUMENTS, VOC = "documents", "voc"
 RECORDS = "tfrecord"
 # Sources of the archives themselves; for all others, an archive is a folder.
 ARCHIVES = ("tar", "zip", "webdataset")

@@ -15,8 +15,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.features.fields import CAPTIONS
-from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar, Value, object_mask
+from beam_tfrecords.transforms.refs.sample_refs import Scalar, object_mask
 from beam_tfrecords.transforms.sources.annotated.coco_file import (
     PANOPTIC,
     CocoAnnotations,
@@ -24,15 +23,11 @@ from beam_tfrecords.transforms.sources.annotated.coco_file import (
     may_have_boxes,
     read_coco,
 )
-from beam_tfrecords.transforms.sources.annotated.shell import (
-    reference,
-    refuse_folders_as_splits,
-    rejected,
-)
+from beam_tfrecords.transforms.sources.annotated.shell import Annotated, AnnotatedSource, refuse_folders_as_splits
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing_names
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
-from beam_tfrecords.transforms.sources.image_files import find_image, with_mask_file
+from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import (
@@ -45,9 +40,8 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
-from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
@@ -104,7 +98,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     return functools.partial(CocoSource, files, are_classes, inputs, paths)
 
 
-class CocoSource(Source):
+class CocoSource(AnnotatedSource):
     """Lists the images of annotation files, with their objects.
 
     Args:
@@ -115,42 +109,49 @@ class CocoSource(Source):
       needs: requested contents.
     """
 
+    # Of each file, and run lengths have no corners.
+    _counts_outlines = True
+
     def __init__(
         self, files: Sequence[InputFile], are_classes: bool, inputs: Inputs, paths: PathSettings, needs: Needs
     ) -> None:
-        super().__init__()
-        self._files = files
-        self._inputs, self._roots, self._needs = inputs, paths, needs
+        super().__init__(inputs, needs)
+        self._files, self._roots = files, paths
         # Without a layout, COCO's own file names decide.
         named = (storage.basename(file.entry.path).startswith(CAPTIONS) for file in files)
         self._has_captions = all(named) if needs.columns is None else CAPTIONS in needs.columns
-        self._describe(uses=_USES)
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
-        if self._has_captions:
-            self._describe(provides=frozenset({Content.IMAGE, Content.CAPTIONS}))
         self._are_classes = are_classes and not self._has_captions
-        if not (self._has_captions or are_classes):
-            of_objects = {Content.OBJECTS, *OUTLINES, Content.KEYPOINTS}
-            self._describe(provides=self.description.provides | of_objects)
+        self._has_objects = not (self._has_captions or are_classes)
+        provides = self.description.provides | (
+            {Content.OBJECTS, *OUTLINES, Content.KEYPOINTS} if self._has_objects else set()
+        )
+        if self._has_captions:
+            provides = frozenset({Content.IMAGE, Content.CAPTIONS})
+        self._describe(uses=_USES, provides=provides)
 
-    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
+    def annotated(self, tally: Tally) -> Iterator[Annotated]:
         """Yields the images in the order of the files.
 
         Raises:
           RequestError: a file is damaged, or has no boxes or captions.
           BuildError: a file was replaced in the meantime.
         """
+        of_images = pair_roots(self._files, self._roots.image_root)
         of_masks = pair_roots(self._files, self._roots.mask_root, "mask_root")
-        for file, roots, masks in zip(
-            self._files, pair_roots(self._files, self._roots.image_root), of_masks, strict=True
-        ):
-            has_captions, has_boxes = self._has_captions, not (self._has_captions or self._are_classes)
-            annotations = read_coco(file.entry, self._needs, needs_captions=has_captions, needs_boxes=has_boxes)
+        for file, roots, masks in zip(self._files, of_images, of_masks, strict=True):
+            annotations = read_coco(
+                file.entry, self._needs, needs_captions=self._has_captions, needs_boxes=self._has_objects
+            )
             annotations.count(file.entry.path, tally)
             chosen = self._choose_roots(annotations, file.entry.path, roots)
-            self._mask_roots = self._choose_mask_roots(annotations, file.entry.path, masks, chosen)
+            mask_roots = self._choose_mask_roots(annotations, file.entry.path, masks, chosen)
             for image in annotations.images:
-                yield self._reference(image, annotations, file, chosen)
+                one = Annotated(file.key_prefix + key_of_path(image.name), split=file.split)
+                try:
+                    yield self._annotate(one, image, annotations, chosen, mask_roots)
+                except SampleError as error:
+                    yield one._replace(failure=error)
 
     def complete(self, tally: Tally) -> Description:
         """See `Source.complete`."""
@@ -159,6 +160,39 @@ class CocoSource(Source):
         }
         uses = {**_USES, **tally.uses}
         return dataclasses.replace(self.description, class_names=tuple(tally.classes), class_numbers=plain, uses=uses)
+
+    def _annotate(
+        self,
+        one: Annotated,
+        image: CocoImage,
+        annotations: CocoAnnotations,
+        roots: Sequence[str],
+        mask_roots: Sequence[str],
+    ) -> Annotated:
+        """Adds an image's path and annotations.
+
+        Raises:
+          SampleError: the image or its annotations cannot be read.
+        """
+        if image.problem:
+            raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, image.problem)
+        outside = self._roots.allow_outside_root
+        one = one._replace(image=find_image(image.name, roots=roots, allow_outside_root=outside))
+        if self._has_captions:
+            return one._replace(columns={CAPTIONS: annotations.captions_of(image)})
+        if self._are_classes:
+            classes = annotations.classes_of(image)
+            return one._replace(label=list[Scalar](classes) if len(classes) > 1 else next(iter(classes), None))
+        objects = annotations.objects_of(image)
+        one = one._replace(objects=objects, label=self._classes(objects))
+        name = annotations.panoptic.get(image.number) if OUTLINES & self._needs.contents else None
+        if name is None:
+            return one
+        try:
+            uri = find_image(name, roots=mask_roots, allow_outside_root=outside)
+        except SampleError as error:
+            return one._replace(failure=error.about("mask"))
+        return one._replace(masks={object_mask(PANOPTIC): uri})
 
     def _choose_roots(self, annotations: CocoAnnotations, path: str, roots: FileRoots) -> Sequence[str]:
         """Returns the folders to search, based on the first images; raises an error if these exist at similar paths."""
@@ -174,32 +208,6 @@ class CocoSource(Source):
         chosen = roots.choose(first(), allow_outside_root=outside)
         refuse_missing_names(path, first()[:_MOST_MISSING], chosen)
         return chosen
-
-    def _reference(
-        self, image: CocoImage, annotations: CocoAnnotations, file: InputFile, roots: Sequence[str]
-    ) -> SampleRef:
-        key, split = file.key_prefix + key_of_path(image.name), file.split
-        if image.problem:
-            error = SampleError(Stage.LIST, FailureReason.INVALID_ROW, image.problem)
-            return rejected(key, error, split=split)
-        try:
-            uri = find_image(image.name, roots=roots, allow_outside_root=self._roots.allow_outside_root)
-            captions = annotations.captions_of(image) if self._has_captions else []
-            classes = annotations.classes_of(image) if self._are_classes else []
-            is_plain = self._has_captions or self._are_classes
-            objects = Objects() if is_plain else annotations.objects_of(image)
-        except SampleError as error:
-            return rejected(key, error, split=split)
-        if self._are_classes:
-            plain = self._needs.contents - {Content.OBJECTS}
-            label: Value = list[Scalar](classes) if len(classes) > 1 else next(iter(classes), None)
-            return dataclasses.replace(reference(key, uri, objects, plain, split=split), label=label)
-        if not self._has_captions:
-            ref = reference(key, uri, objects, self._needs.contents, split=split)
-            name = annotations.panoptic.get(image.number) if OUTLINES & self._needs.contents else None
-            return self._with_panoptic(ref, name) if name is not None and not ref.failure else ref
-        columns = {CAPTIONS: captions}
-        return dataclasses.replace(reference(key, uri, Objects(), frozenset(), split=split), columns=columns)
 
     def _choose_mask_roots(
         self, annotations: CocoAnnotations, path: str, roots: FileRoots, images: Sequence[str]
@@ -219,13 +227,6 @@ class CocoSource(Source):
         first = [*annotations.panoptic.values()][:_MOST_MISSING] if OUTLINES & self._needs.contents else []
         refuse_missing_names(path, first, chosen, images=images)
         return chosen
-
-    def _with_panoptic(self, ref: SampleRef, name: str) -> SampleRef:
-        try:
-            uri = find_image(name, roots=self._mask_roots, allow_outside_root=self._roots.allow_outside_root)
-            return with_mask_file(ref, object_mask(PANOPTIC), uri)
-        except SampleError as error:
-            return rejected(ref.key, error.about("mask"), split=ref.split, uri=ref.uri)
 
 
 def _expand(inputs: Inputs) -> dict[str, str | None]:

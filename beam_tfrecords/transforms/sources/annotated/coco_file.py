@@ -19,10 +19,16 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.storage.reading import unchanged
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
-from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_pixels, pack_segmentation
+from beam_tfrecords.transforms.objects.polygons import (
+    as_number,
+    bounds_of,
+    pack_keypoints,
+    pack_pixels,
+    pack_segmentation,
+)
 from beam_tfrecords.transforms.refs.sample_refs import Scalar, object_mask
 from beam_tfrecords.transforms.sources.annotated.json_stream import JsonError, read_arrays
-from beam_tfrecords.transforms.sources.annotated.shell import as_number, describe_bare, pack_keypoints
+from beam_tfrecords.transforms.sources.annotated.shell import describe_bare
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.meaning.ledger import STRUCTURE
 from beam_tfrecords.transforms.sources.names import is_utf8, printable

@@ -11,7 +11,7 @@ from beam_tfrecords.transforms.sources.annotated.mapping import RUNS, DocumentMa
 from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE
 
 # Functions that take all values of an object, whose names are data.
-_TAKE_ALL = frozenset({"elements", "items", "flags", "values", "keys"})
+_TAKE_ALL = frozenset({"elements", "items", "flags", "values", "keys", "corners"})
 # Names of the numbers in a point.
 _POINT = dict.fromkeys(("x", "y", "X", "Y"), STRUCTURE)
 _ROOT = "@"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
 import functools
@@ -13,18 +14,17 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.features.contents import OUTLINES, Content, contents_in
+from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content, contents_in
 from beam_tfrecords.storage.reading import unchanged
-from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.class_list import list_classes
-from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotated.document_fields import DocumentFields
 from beam_tfrecords.transforms.sources.annotated.first_samples import MOST_FIRST, find_problem, refuse_unfit
 from beam_tfrecords.transforms.sources.annotated.image_finder import ImageFinder
 from beam_tfrecords.transforms.sources.annotated.mapped_objects import ObjectReader, as_list, name_classes
 from beam_tfrecords.transforms.sources.annotated.mapping import (
+    FOLDERS,
     STEM,
     DocumentMapping,
     Expression,
@@ -33,10 +33,10 @@ from beam_tfrecords.transforms.sources.annotated.mapping import (
     read_mapping,
 )
 from beam_tfrecords.transforms.sources.annotated.shell import (
-    describe_bare,
-    reference,
+    Annotated,
+    AnnotatedSource,
+    read_each,
     refuse_folders_as_splits,
-    rejected,
 )
 from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, holds_one, read_class_names, read_samples
 from beam_tfrecords.transforms.sources.description import Description
@@ -54,15 +54,20 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_rule import key_of_path, shorten
-from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
+from beam_tfrecords.transforms.sources.registry import VOC
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import read_text, read_value
 from beam_tfrecords.transforms.sources.tally import Tally
+from beam_tfrecords.transforms.splits import split_of_folder
 
-_THREADS = 16
 # Number of documents whose class names are kept.
 _MOST_KEPT = 16
+_XML = ".xml"
+# Lists of the images of each split; other lists have the images of one class each.
+_SPLITS = ("train", "val", "test")
+_BOTH = "trainval"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,20 +77,22 @@ class _Document:
     Attributes:
       below: path relative to its input, with the key prefix of that input.
       stem: the part of its name that `*` of the glob matches.
-      file: its file.
-      split: split of its samples, if the request says it.
-      named: split that its name says, as those of all other documents do.
+      file: its file; None for an image of a list that has no document.
+      split: split of its samples, if the request or a list says it.
       roots: folders that may hold its images.
       is_given: whether the request names it, and not only its folder.
+      named: split that its name says, as those of all other documents do.
+      mask: mask of its image.
     """
 
     below: str
     stem: str
-    file: storage.FileEntry
+    file: storage.FileEntry | None
     split: str | None
     roots: tuple[str, ...]
-    is_given: bool
+    is_given: bool = False
     named: str | None = None
+    mask: storage.FileEntry | None = None
 
 
 def open_input(request: OpenRequest) -> MakeSource:
@@ -95,6 +102,28 @@ def open_input(request: OpenRequest) -> MakeSource:
       RequestError: there is no such mapping, or there are no documents.
     """
     inputs, spec, needs = request.inputs, request.spec, request.needs
+    refuse_folders_as_splits(inputs, spec.source, needs)
+    text = ""
+    if spec.source == VOC:
+        mapping = _open_voc(inputs, needs)
+    else:
+        mapping, text = _read_mapping(spec, inputs)
+    notes = []
+    if text:
+        from beam_tfrecords.transforms.sources.annotated.drafting import describe_draft
+
+        notes += [f"mapping drafted from the documents: {describe_draft(text)}"]
+    documents = list(_list_documents(inputs, spec, mapping, needs))
+    if needs.splits.are_auto and not inputs.splits and not any(holds_one(one.below, mapping) for one in documents):
+        files = [one.file.path for one in documents if one.file]
+        splits = splits_of_names(files)
+        notes += describe_splits(files, splits, inputs)
+        documents = [dataclasses.replace(one, named=split) for one, split in zip(documents, splits, strict=True)]
+    return functools.partial(DocumentSource, mapping, documents, inputs, notes, text, spec.source == VOC)
+
+
+def _read_mapping(spec: SourceSpec, inputs: Inputs) -> tuple[DocumentMapping, str]:
+    """Returns the mapping of the request, and its text if it was drafted."""
     mapping, save_mapping = spec.mapping, spec.save_mapping
     if mapping and save_mapping:
         raise RequestError(
@@ -105,25 +134,35 @@ def open_input(request: OpenRequest) -> MakeSource:
             "`source=documents` needs `mapping`, which says where things are, or `save_mapping` to draft it",
             code="missing_setting",
         )
-    refuse_folders_as_splits(inputs, "documents", needs)
-    text = ""
-    if save_mapping and not storage.exists(save_mapping):
-        # Only new formats need it.
-        from beam_tfrecords.transforms.sources.annotated.drafting import describe_draft, draft
+    if not save_mapping or storage.exists(save_mapping):
+        return read_mapping(mapping or save_mapping or ""), ""
+    # Only new formats need it.
+    from beam_tfrecords.transforms.sources.annotated.drafting import draft
 
-        text = draft(inputs)
-    found = parse_mapping(save_mapping or "", text.encode()) if text else read_mapping(mapping or save_mapping or "")
-    documents = list(_list_documents(inputs, spec, found))
-    notes = [f"mapping drafted from the documents: {describe_draft(text)}"] if text else []
-    if needs.splits.are_auto and not inputs.splits and not any(holds_one(one.below, found) for one in documents):
-        files = [one.file.path for one in documents]
-        splits = splits_of_names(files)
-        notes += describe_splits(files, splits, inputs)
-        documents = [dataclasses.replace(one, named=split) for one, split in zip(documents, splits, strict=True)]
-    return functools.partial(DocumentSource, found, documents, notes, text)
+    text = draft(inputs)
+    return parse_mapping(save_mapping, text.encode()), text
 
 
-def _list_documents(inputs: Inputs, paths: PathSettings, mapping: DocumentMapping) -> Iterator[_Document]:
+def _open_voc(inputs: Inputs, needs: Needs) -> DocumentMapping:
+    """Returns the mapping of Pascal VOC: for its folders, or for XML files anywhere without lists of splits."""
+    mapping = read_mapping(VOC)
+
+    def is_tree(root: str) -> bool:
+        return all(
+            storage.is_folder(storage.join(root, one)) for one in (mapping.image_folder, mapping.document_folder)
+        )
+
+    def has_files(root: str) -> bool:
+        paths = [entry.path for entry in storage.list_files(root, literal=True)]
+        return not any("/ImageSets/" in path for path in paths) and any(path.lower().endswith(_XML) for path in paths)
+
+    if Content.MASK in needs.contents or any(map(is_tree, inputs.paths)) or not all(map(has_files, inputs.paths)):
+        return mapping
+    split = Expression("split", FOLDERS, None)
+    return dataclasses.replace(mapping, documents=f"*{_XML}", image_folder="", lists="", masks="", split=split)
+
+
+def _list_documents(inputs: Inputs, paths: PathSettings, mapping: DocumentMapping, needs: Needs) -> Iterator[_Document]:
     words, splits = paths.image_root, [inputs.splits.get(path) for path in inputs.paths]
     every = tuple(dict.fromkeys(split_of_word(word)[1] for word in words))
     own = own_roots([*zip(inputs.paths, splits, strict=True)], words, "image_root") if words else [()] * len(splits)
@@ -142,15 +181,30 @@ def _list_documents(inputs: Inputs, paths: PathSettings, mapping: DocumentMappin
                 "those in it",
                 code="invalid_mapping",
             )
-        is_empty = True
+        if mapping.image_folder:
+            _check_folders(path, mapping, needs)
+        beside = (storage.join(root, mapping.image_folder) if mapping.image_folder else root,)
+        is_empty = not mapping.image_folder
         for file in sorted(storage.list_files(path, literal=True), key=lambda one: one.path):
             below = file.path[len(root) + 1 :]
             if is_utf8(below) and _fits(below, mapping.documents) and skipped_kind(below) != "hidden":
                 is_empty = False
-                yield make(prefix + below, _stem(below, mapping.documents), file, roots=roots or every or (root,))
+                yield make(prefix + below, _stem(below, mapping.documents), file, roots=roots or every or beside)
         if is_empty:
             raise RequestError(
                 f"{quote_input(path)} has no document {mapping.documents}, as the mapping {mapping.name} says",
+                code="not_found",
+            )
+
+
+def _check_folders(path: str, mapping: DocumentMapping, needs: Needs) -> None:
+    has_masks = Content.MASK in needs.contents
+    needed = (mapping.masks, mapping.mask_lists) if has_masks else (mapping.document_folder, mapping.lists)
+    for folder in (mapping.image_folder, needed[0]):
+        if not storage.is_folder(storage.join(path, folder)):
+            raise RequestError(
+                f"{quote_input(path)} has no folder {folder}; expected {mapping.image_folder}, {needed[0]} and, for "
+                f"splits, {needed[1]}, as in VOCdevkit/VOC2012, or XML files of the names of images",
                 code="not_found",
             )
 
@@ -171,25 +225,38 @@ def _stem(below: str, glob: str) -> str:
     return posixpath.splitext(name)[0]
 
 
-class DocumentSource(Source):
+class DocumentSource(AnnotatedSource):
     """Lists the samples of documents, with their objects, labels and columns.
 
     Args:
       mapping: where things are in a document.
       documents: the documents.
+      inputs: inputs of the request.
       notes: notes on their splits.
       draft: the mapping as YAML, if it was drafted from the documents.
+      is_known: whether the mapping is known to fit; otherwise the first samples show it.
       needs: requested contents.
     """
 
     def __init__(
-        self, mapping: DocumentMapping, documents: Sequence[_Document], notes: Sequence[str], draft: str, needs: Needs
+        self,
+        mapping: DocumentMapping,
+        documents: Sequence[_Document],
+        inputs: Inputs,
+        notes: Sequence[str],
+        draft: str,
+        is_known: bool,
+        needs: Needs,
     ) -> None:
-        super().__init__()
-        self.mapping, self.documents, self._needs = mapping, documents, needs
+        super().__init__(inputs, needs)
+        self.mapping, self.documents, self._inputs, self._is_known = mapping, documents, inputs, is_known
+        self._has_masks = bool(mapping.masks) and Content.MASK in needs.contents
+        # Of a tree of images, documents and masks, only what the layout needs is read.
+        self._reads_documents = not mapping.image_folder or bool(CLASSES & needs.contents)
         self.notes += notes
         found = {
             Content.IMAGE: True,
+            Content.MASK: self._has_masks,
             Content.LABEL: mapping.label or mapping.objects,
             Content.OBJECTS: mapping.objects,
             **dict.fromkeys(OUTLINES, any(kind.polygon or kind.angle for kind in mapping.objects)),
@@ -203,136 +270,263 @@ class DocumentSource(Source):
             columns=tuple(mapping.values),
             draft=draft,
             class_names=tuple(dict.fromkeys(names.values())),
-            labels_may_be_indices=not mapping.class_names,
+            labels_may_be_indices=not (mapping.class_names or mapping.has_names),
             # Parts of a document about one image, each of which is an object, are one sample.
             groups_rows=mapping.samples is not None and bool(mapping.objects) and are_objects,
         )
 
-    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
+    def annotated(self, tally: Tally) -> Iterator[Annotated]:
         """Yields the samples of all documents in turn.
 
         Raises:
           RequestError: a document of several samples is damaged, or the mapping does not fit.
         """
-        self._tally, self._reader = tally, ObjectReader(self.mapping, self._needs.contents)
-        self._fields = DocumentFields(self.mapping)
-        self._names_of = functools.lru_cache(_MOST_KEPT)(functools.partial(_read_names, self.mapping))
-        self._finders = {
-            roots: ImageFinder(self._list_images(roots)) for roots in {one.roots for one in self.documents}
-        }
+        mapping = self.mapping
+        self._tally, self._reader = tally, ObjectReader(mapping, self._needs.contents)
+        self._fields = DocumentFields(mapping)
+        self._names_of = functools.lru_cache(_MOST_KEPT)(functools.partial(_read_names, mapping))
         self._total, self._alternatives, self._missing, self._seen = 0, 0, list[str](), set[str]()
         # What finds nothing may be misspelt; documents need not have all that our mappings look for.
-        optional = [self.mapping.split, self.mapping.class_names, *self.mapping.values.values()]
-        is_own = names_mapping_file(self.mapping.name)
+        optional = [mapping.split, mapping.class_names, *mapping.values.values()]
+        is_own = names_mapping_file(mapping.name)
         self._silent = [one for one in optional if is_own and isinstance(one, Expression)]
-        samples = self._samples()
-        first = list(itertools.islice(samples, MOST_FIRST))
-        refuse_unfit(self.mapping, self.documents[0].file, find_problem(self.mapping, first, self._missing))
-        yield from itertools.chain(first, samples)
+        images: dict[str, list[tuple[str, storage.FileEntry]]] = {}
+        documents, listed = self.documents, False
+        if mapping.image_folder:
+            documents, listed = self._read_trees(images)
+        else:
+            roots = list(dict.fromkeys(root for one in documents for root in one.roots))
+            images |= {
+                root: list(self._list(root, prefix)) for root, prefix in zip(roots, key_prefixes(roots), strict=True)
+            }
+        self._finders = {
+            roots: ImageFinder(itertools.chain.from_iterable(map(images.__getitem__, roots)))
+            for roots in {one.roots for one in documents}
+        }
+        self._has_split_folders = self._finds_split_folders(documents)
+        samples = self._samples(documents)
+        if not self._is_known:
+            first = list(itertools.islice(samples, MOST_FIRST))
+            self._refuse_unfit(find_problem(mapping, first, self._missing))
+            samples = itertools.chain(first, samples)
+        yield from samples
         reader, problem = self._reader, ""
-        if self.mapping.objects and not reader.found_any:
+        if mapping.objects and not reader.found_any:
             problem = f"finds no list of objects in {self._total:,} samples"
         elif reader.other and reader.other == reader.total:
             problem = f"reads none of {reader.total:,} elements, which are of other kinds, such as {reader.first_other}"
-        refuse_unfit(self.mapping, self.documents[0].file, problem)
-        names = {posixpath.basename(one.below) for one in self.documents}
-        shown = printable(names.pop()) if len(names) == 1 else self.mapping.documents or "documents"
+        self._refuse_unfit(problem if not self._is_known else "")
+        names = {posixpath.basename(one.below) for one in documents}
+        shown = printable(names.pop()) if len(names) == 1 else mapping.documents or "documents"
         for field, count in self._fields.counts.items():
-            self._tally.see_field(shown, field, count)
-        self._tally.uses |= self._fields.uses
-        self._add_notes()
-        if OUTLINES & self._needs.contents and reader.without and Content.POLYGONS in self.description.provides:
-            if reader.without == reader.read_count:
-                raise RequestError(
-                    f"{quote_input(self.documents[0].file.path)}: none of its {reader.without:,} objects has a "
-                    "polygon; use `layout=detection`",
-                    code="no_polygons",
-                )
-            self._tally.notes.append(describe_bare(reader.without, reader.read_count, self._needs.contents))
+            tally.see_field(shown, field, count)
+        tally.uses |= self._fields.uses
+        self._add_notes(sum(map(len, images.values())), listed=listed)
 
     def complete(self, tally: Tally) -> Description:
         """See `Source.complete`."""
         column = "split" if tally.has_splits else None
         return dataclasses.replace(self.description, uses=tally.uses, split_column=column)
 
-    def _samples(self) -> Iterator[SampleRef]:
-        are_remote = any(storage.has_scheme(one.file.path) for one in self.documents)
-        if are_remote and all(holds_one(one.below, self.mapping) for one in self.documents):
-            read = functools.partial(_read_all, self.mapping, self._fields)
-            for document, found in map_in_threads(read, self.documents, threads=_THREADS):
-                yield from self._references(document, found)
+    def _refuse_unfit(self, problem: str) -> None:
+        if problem and (file := self.documents[0].file):
+            refuse_unfit(self.mapping, file, problem)
+
+    def _list(self, root: str, prefix: str) -> Iterator[tuple[str, storage.FileEntry]]:
+        """Yields the images below a folder, with the paths that are their keys."""
+        documents = {one.file.path for one in self.documents if one.file}
+        for entry in storage.list_files(root, literal=True):
+            below = entry.path[len(root.rstrip("/")) + 1 :]
+            if entry.path in documents:
+                continue
+            if kind := unpaired_kind(below):
+                self._tally.add(kind, printable(prefix + below))
+            else:
+                yield prefix + below, entry
+
+    def _read_trees(self, images: dict[str, list[tuple[str, storage.FileEntry]]]) -> tuple[list[_Document], bool]:
+        """Returns a document for each image that lists name, or for all with a document or mask; and whether lists did.
+
+        Args:
+          images: receives folder -> its images.
+        """
+        mapping, found, are_listed = self.mapping, list[_Document](), False
+        for path, prefix in zip(self._inputs.paths, key_prefixes(self._inputs.paths), strict=True):
+            root, split = path.rstrip("/"), self._inputs.splits.get(path)
+            folder = storage.join(root, mapping.image_folder)
+            images[folder] = list(self._list(folder, prefix))
+            masks = dict(self._list(storage.join(root, mapping.masks), "")) if self._has_masks else {}
+            masks = {posixpath.splitext(below)[0]: entry for below, entry in masks.items()}
+            start = len(prefix) + len(mapping.document_folder) + 1
+            own = [one for one in self.documents if one.roots == (folder,)]
+            documents = {posixpath.splitext(one.below[start:])[0]: one for one in own}
+            described = documents if self._reads_documents else masks
+            listed = self._read_lists(root)
+            are_listed |= bool(listed)
+            for name, named in (listed or dict.fromkeys(sorted(masks if self._has_masks else documents))).items():
+                file = documents[name].file if name in documents else None
+                found.append(_Document(prefix + name, name, file, split or named, (folder,), mask=masks.get(name)))
+            without = len(described.keys() - {posixpath.splitext(key[len(prefix) :])[0] for key, _ in images[folder]})
+            if without:
+                what = mapping.masks if described is masks else mapping.document_folder
+                note = f"{without:,} of {len(described):,} files in {what} of {printable(storage.basename(root))}"
+                self._tally.add_unmatched(
+                    f"{note} belong to no image in {mapping.image_folder}", without, len(described)
+                )
+        return found, are_listed
+
+    def _read_lists(self, root: str) -> dict[str, str | None]:
+        """Returns image name -> split from the lists of a tree; {} without lists."""
+        folder = self.mapping.mask_lists if self._has_masks else self.mapping.lists
+        paths = {split: storage.join(root, f"{folder}/{split}.txt") for split in (*_SPLITS, _BOTH)}
+        there = {split: path for split, path in paths.items() if storage.is_file(path)}
+        if set(_SPLITS[:2]) & there.keys():
+            there.pop(_BOTH, None)
+        names: dict[str, str | None] = {}
+        repeated = 0
+        for split, path in there.items():
+            for line in storage.read_bytes(path).decode("utf-8", "replace").splitlines():
+                words = line.split()
+                if words:
+                    repeated += words[0] in names
+                    names.setdefault(words[0], split_of_folder(split))
+        if repeated:
+            self._tally.notes.append(
+                f"{repeated:,} images are in several lists of {folder}, and in the first of these splits"
+            )
+        return names
+
+    def _finds_split_folders(self, documents: Sequence[_Document]) -> bool:
+        """Whether the folders of images are their splits: whether one of them is, if the mapping says so."""
+        if self.mapping.split is None or self.mapping.split.text != FOLDERS or not self._needs.splits.are_auto:
+            return False
+        for one in documents:
+            with contextlib.suppress(SampleError):
+                found = self._finders[one.roots].find(one.stem, one.below)
+                if found and _split_of(found[1].path, one.roots):
+                    return True
+        return False
+
+    def _samples(self, documents: Sequence[_Document]) -> Iterator[Annotated]:
+        are_remote = any(storage.has_scheme(one.file.path) for one in documents if one.file)
+        if are_remote and all(holds_one(one.below, self.mapping) for one in documents):
+            for document, nodes in read_each(self._read_all, documents, are_remote=True):
+                yield from self._of_document(document, nodes)
         else:
-            for document in self.documents:
-                yield from self._references(document, _read(self.mapping, self._fields, document))
+            for document in documents:
+                yield from self._of_document(document, self._read(document))
 
-    def _references(self, document: _Document, nodes: Iterator[Any] | Sequence[Any]) -> Iterator[SampleRef]:
+    def _read(self, document: _Document) -> Iterator[Any]:
+        """Yields the samples of a document; a `SampleError` if it is damaged and one sample; None if it is not needed.
+
+        Raises:
+          RequestError: the document is damaged, and has several samples.
+        """
+        file = document.file
+        if not self._reads_documents:
+            yield None
+            return
+        if file is None:
+            missing = f"no annotation: {self.mapping.document_folder}/{document.stem}"
+            yield SampleError(Stage.LIST, FailureReason.LABEL_MISSING, missing)
+            return
+        try:
+            with unchanged(file.path, file.version):
+                yield from read_samples(file, self.mapping, fields=self._fields)
+        except SampleError as error:
+            if not holds_one(document.below, self.mapping):
+                shown = quote_input(file.path)
+                raise RequestError(f"{shown} cannot be read: {error.detail}", code="invalid_file") from None
+            yield error
+
+    def _read_all(self, document: _Document) -> tuple[_Document, list[Any]]:
+        path = document.file.path if document.file else ""
+        return document, retry_faults(path, lambda: list(self._read(document)))
+
+    def _of_document(self, document: _Document, nodes: Iterator[Any] | Sequence[Any]) -> Iterator[Annotated]:
+        is_one, has_stem = holds_one(document.below, self.mapping), self.mapping.image.text == STEM
         for number, node in enumerate(nodes, 1):
-            key = document.below if holds_one(document.below, self.mapping) else f"{document.below} {number:09d}"
+            key = document.below if is_one else f"{document.below} {number:09d}"
+            one = Annotated(key, split=document.split or document.named)
+            if isinstance(node, SampleError) and document.file:
+                name = printable(storage.basename(document.file.path))
+                node = SampleError(node.stage, node.reason, f"{name}: {node.detail}")
             try:
-                if isinstance(node, SampleError):
-                    raise SampleError(node.stage, node.reason, f"{printable(document.below)}: {node.detail}")
-                ref = self._reference(document, node, key)
-            except (SampleError, RecursionError) as error:
+                if isinstance(node, SampleError) and not has_stem:
+                    raise node
+                self._total += 1
+                name = document.stem if has_stem else _find_text(self.mapping.image, node)
+                one = one._replace(key=key if has_stem or not name else key_of_path(name))
+                found = self._finders[document.roots].find(name, document.below)
+                if found is None:
+                    is_meant = not is_one or document.is_given or self._is_known or self._is_annotated(node, document)
+                    if not is_meant:
+                        # A README.txt, a file of class names, or of another tool.
+                        self._tally.add("without annotations", printable(document.below))
+                        continue
+                    self._missing += [name] if name else []
+                    detail = f"no image of the name {shorten(name)}"
+                    if not name:
+                        detail = f"`image: {self.mapping.image.text}` finds nothing"
+                    raise SampleError(Stage.LIST, FailureReason.UNREADABLE, detail)
+                one = one._replace(key=found[0], image=found[1].path, found=found[1])
+                self._seen.add(found[0])
+                one = self._annotate(one, node, document)
+            except SampleError as error:
+                one = one._replace(failure=error)
+            except RecursionError:
                 deep = SampleError(Stage.LIST, FailureReason.INVALID_ROW, "nested too deeply")
-                split = document.split or document.named
-                ref = rejected(key, error if isinstance(error, SampleError) else deep, split=split)
-            if ref is not None:
-                yield ref
+                one = one._replace(failure=deep)
+            yield one
 
-    def _reference(self, document: _Document, node: Any, key: str) -> SampleRef | None:
-        """Returns the reference to the sample in a part of a document; None if the document has no annotations."""
-        image, split = self.mapping.image, document.split or document.named
-        self._total += 1
-        name = document.stem if image.text == STEM else _find_text(image, node)
-        key = key_of_path(name) if name else key
-        try:
-            found = self._finders[document.roots].find(name, document.below)
-        except SampleError as error:
-            return rejected(key, error, split=split)
-        if found is None:
-            if holds_one(document.below, self.mapping) and not (
-                document.is_given or self._is_annotated(node, document)
-            ):
-                # A README.txt, a file of class names, or of another tool.
-                self._tally.add("without annotations", printable(document.below))
-                return None
-            self._missing += [name] if name else []
-            detail = f"no image of the name {shorten(name)}" if name else f"`image: {image.text}` finds nothing"
-            return rejected(key, SampleError(Stage.LIST, FailureReason.UNREADABLE, detail), split=split)
-        key, entry = found
-        self._seen.add(key)
-        try:
-            return self._read_sample(node, key, entry, document)
-        except SampleError as error:
-            return rejected(key, error, split=split, uri=entry.path)
+    def _annotate(self, one: Annotated, node: Any, document: _Document) -> Annotated:
+        """Adds what a document says about an image.
 
-    def _read_sample(self, node: Any, key: str, entry: storage.FileEntry, document: _Document) -> SampleRef:
-        mapping, needs, split = self.mapping, self._needs, document.split
+        Raises:
+          SampleError: the document lacks it, or has something else in its place.
+        """
+        mapping, needs = self.mapping, self._needs
+        if self._has_split_folders and one.split is None:
+            one = one._replace(split=_split_of(one.image, document.roots))
+        if document.mask is not None:
+            one = one._replace(masks={MASK: document.mask})
+        elif self._has_masks:
+            missing = f"no mask: {mapping.masks}/{document.stem}"
+            raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, missing)
+        if node is None:
+            return one
+        if isinstance(node, SampleError):
+            raise node
+        if self._has_split_folders and one.split is None:
+            beside = "beside the split folders, not in one of them"
+            raise SampleError(Stage.LIST, FailureReason.UNKNOWN_SPLIT, beside)
         self._silent = [one for one in self._silent if one.find(node) in (None, "", [])]
         if mapping.alternatives:
             self._alternatives += len(as_list(mapping.alternatives.find(node))) > 1
-        if mapping.split and split is None and needs.splits.are_auto:
-            split = _find_text(mapping.split, node) or None
+        if mapping.split and mapping.split.text != FOLDERS and document.split is None and needs.splits.are_auto:
+            split = _find_text(mapping.split, node)
             self._tally.has_splits |= bool(split)
-        split = split or document.named
+            one = one._replace(split=split or one.split)
         names = self._find_names(node, document)
         if names:
             self._silent = [one for one in self._silent if one is not mapping.class_names]
-        objects = self._reader.read(node, names) if mapping.objects else Objects()
-        contents = needs.contents if mapping.objects else needs.contents - {Content.OBJECTS}
-        ref = reference(key, entry.path, objects, contents, split=split, found=entry)
+        if mapping.objects:
+            objects = self._reader.read(node, names)
+            one = one._replace(objects=objects, label=self._classes(objects))
         if mapping.label and Content.LABEL in needs.contents:
             labels = name_classes(mapping.label.find(node), names, "label")
-            ref = dataclasses.replace(ref, label=labels if len(labels) > 1 else next(iter(labels), None))
+            one = one._replace(label=labels if len(labels) > 1 else next(iter(labels), None))
         columns = {
             column: read_value({column: expression.find(node)}, column)
             for column, expression in mapping.values.items()
             if needs.takes_all or column in (needs.columns or ())
         }
-        return dataclasses.replace(ref, columns=columns)
+        return one._replace(columns=columns)
 
     def _is_annotated(self, node: Any, document: _Document) -> bool:
         label = self.mapping.label
+        if isinstance(node, SampleError):
+            return True
         try:
             if not self.mapping.objects:
                 return label is not None and bool(as_list(label.find(node)))
@@ -343,71 +537,49 @@ class DocumentSource(Source):
 
     def _find_names(self, node: Any, document: _Document) -> Mapping[str, str]:
         names = self.mapping.class_names
-        if not isinstance(names, Expression):
-            return names
+        if not isinstance(names, Expression) or document.file is None:
+            return {} if isinstance(names, Expression) else names
         return _parse_names(names.find(node)) or self._names_of(document.file)
 
-    def _list_images(self, roots: Sequence[str]) -> Iterator[tuple[str, storage.FileEntry]]:
-        """Yields the images below some folders, with the paths that are their keys."""
-        every = list(dict.fromkeys(root for one in self.documents for root in one.roots))
-        prefixes = dict(zip(every, key_prefixes(every), strict=True))
-        documents = {one.file.path for one in self.documents}
-        for root in roots:
-            for entry in storage.list_files(root, literal=True):
-                below = entry.path[len(root.rstrip("/")) + 1 :]
-                if entry.path in documents:
-                    continue
-                if kind := unpaired_kind(below):
-                    self._tally.add(kind, printable(prefixes[root] + below))
-                else:
-                    yield prefixes[root] + below, entry
+    def _add_notes(self, images: int, *, listed: bool) -> None:
+        """Adds notes on what is left out.
 
-    def _add_notes(self) -> None:
-        shown = f"mapping {self.mapping.name}"
-        if self._missing:
+        Args:
+          images: number of images in the folders.
+          listed: whether lists name the images to read.
+        """
+        mapping, reader, notes = self.mapping, self._reader, self._tally.notes
+        shown = f"mapping {mapping.name}"
+        if self._missing and not mapping.image_folder:
             note = f"{len(self._missing):,} of {self._total:,} annotated images are not there"
             self._tally.add_unmatched(note, len(self._missing), self._total)
-        images = sum(finder.count for finder in self._finders.values())
         if len(self._seen) < images:
-            beside = images - len(self._seen)
-            self._tally.notes.append(f"{beside:,} of {images:,} images have no annotation, and are left out")
-        if self.mapping.split and not self._needs.splits.are_auto:
-            self._tally.notes.append(f"the splits that the {shown} finds are not used: `splits` decides")
+            why = "have no annotation" if self._reads_documents else "have no mask"
+            if listed:
+                why = f"are in no list of {mapping.mask_lists if self._has_masks else mapping.lists}"
+            notes.append(f"{images - len(self._seen):,} of {images:,} images {why}, and are left out")
+        if mapping.split and mapping.split.text != FOLDERS and not self._needs.splits.are_auto:
+            notes.append(f"the splits that the {shown} finds are not used: `splits` decides")
         if self._alternatives:
             note = f"{self._alternatives:,} of {self._total:,} samples have several annotations; the {shown} reads one"
-            self._tally.notes.append(note)
+            notes.append(note)
         for one in self._silent:
-            self._tally.notes.append(f"`{one.key}: {one.text}` of the {shown} finds nothing in {self._total:,} samples")
-        reader = self._reader
+            notes.append(f"`{one.key}: {one.text}` of the {shown} finds nothing in {self._total:,} samples")
         if reader.several:
-            self._tally.notes.append(f"{reader.several:,} objects have several classes, and are an object for each")
+            notes.append(f"{reader.several:,} objects have several classes, and are an object for each")
         if reader.ignored:
-            self._tally.notes.append(f"{reader.ignored:,} objects are ignored, as the {shown} says")
+            notes.append(f"{reader.ignored:,} objects are ignored, as the {shown} says")
         if reader.other:
-            self._tally.notes.append(
+            notes.append(
                 f"{reader.other:,} of {reader.total:,} elements are of no kind that the {shown} reads, and are left "
                 f"out, such as {reader.first_other}"
             )
 
 
-def _read(mapping: DocumentMapping, fields: DocumentFields, document: _Document) -> Iterator[Any]:
-    """Yields the samples of a document; a `SampleError` if it is damaged and one sample.
-
-    Raises:
-      RequestError: the document is damaged, and has several samples.
-    """
-    try:
-        with unchanged(document.file.path, document.file.version):
-            yield from read_samples(document.file, mapping, fields=fields)
-    except SampleError as error:
-        if not holds_one(document.below, mapping):
-            shown = quote_input(document.file.path)
-            raise RequestError(f"{shown} cannot be read: {error.detail}", code="invalid_file") from None
-        yield error
-
-
-def _read_all(mapping: DocumentMapping, fields: DocumentFields, document: _Document) -> tuple[_Document, list[Any]]:
-    return document, retry_faults(document.file.path, lambda: list(_read(mapping, fields, document)))
+def _split_of(path: str, roots: Sequence[str]) -> str | None:
+    """Returns the split that a folder of an image is named after; None without one."""
+    root = next((one for one in roots if path.startswith(f"{one}/")), "")
+    return next(filter(None, map(split_of_folder, path[len(root) :].split("/")[:-1])), None)
 
 
 def _read_names(mapping: DocumentMapping, file: storage.FileEntry) -> Mapping[str, str]:

@@ -13,8 +13,7 @@ import yaml
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.sources.annotated.recognition import choose_documents, extension_of, list_some
-from beam_tfrecords.transforms.sources.annotated.trees import LINES, read_lines, to_tree
-from beam_tfrecords.transforms.sources.annotated.voc_xml import parse_xml
+from beam_tfrecords.transforms.sources.annotated.trees import LINES, parse_xml, read_lines, to_tree
 from beam_tfrecords.transforms.sources.inputs import Inputs, find_entries, names_several, quote_input
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.meaning.drafts import Document, draft_mapping, names_images

@@ -7,9 +7,9 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.annotated.mapped_objects import as_list
 from beam_tfrecords.transforms.sources.annotated.mapping import HEADING, STEM, DocumentMapping, Expression, Unit
+from beam_tfrecords.transforms.sources.annotated.shell import Annotated
 from beam_tfrecords.transforms.sources.annotated.trees import read_samples
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.path_rule import shorten
@@ -33,26 +33,26 @@ def refuse_unfit(mapping: DocumentMapping, file: storage.FileEntry, problem: str
         )
 
 
-def find_problem(mapping: DocumentMapping, refs: Sequence[SampleRef], missing: Sequence[str]) -> str:
+def find_problem(mapping: DocumentMapping, samples: Sequence[Annotated], missing: Sequence[str]) -> str:
     """Returns how a mapping does not fit any of the first samples; "" if it does.
 
     Args:
       mapping: the mapping.
-      refs: the first samples.
+      samples: the first samples.
       missing: names of their images that are not there.
     """
-    failures = [ref.failure[1] for ref in refs if ref.failure]
-    if not refs:
+    failures = [one.failure.detail for one in samples if one.failure]
+    if not samples:
         return "finds no sample"
-    if len(missing) == len(refs):
+    if len(missing) == len(samples):
         return (
-            f"names the image {shorten(missing[0])}, and none of the first {len(refs):,} images is below the folder of "
-            "the documents; `image_root` names the folder of the images"
+            f"names the image {shorten(missing[0])}, and none of the first {len(samples):,} images is below the folder "
+            "of the documents; `image_root` names the folder of the images"
         )
-    if len(failures) == len(refs):
-        return f"fits none of the first {len(refs):,} samples: {failures[0].replace(chr(96), chr(39))}"
+    if len(failures) == len(samples):
+        return f"fits none of the first {len(samples):,} samples: {failures[0].replace(chr(96), chr(39))}"
     # A share beyond the image is one box, or all.
-    sides = sorted(abs(side) for ref in refs for side in (ref.objects.boxes if ref.objects else ()))
+    sides = sorted(abs(side) for one in samples for side in (one.objects.boxes if one.objects else ()))
     if not sides:
         return ""
     are_pixels = mapping.objects[0].unit is Unit.PIXELS

@@ -14,7 +14,15 @@ from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.transforms.labels import whole_number
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_polygons, pack_segmentation, turn_box
-from beam_tfrecords.transforms.sources.annotated.mapping import RUNS, DocumentMapping, Expression, ObjectMapping, Unit
+from beam_tfrecords.transforms.sources.annotated.mapping import (
+    POSE,
+    RUNS,
+    DocumentMapping,
+    Expression,
+    ObjectMapping,
+    Unit,
+    as_number,
+)
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.box_cells import to_corners
 from beam_tfrecords.transforms.sources.tables.cells import read_label
@@ -41,7 +49,7 @@ class _Shape(NamedTuple):
     box: Sequence[float]
     polygons: Sequence[Sequence[float]]
     points: Sequence[float]
-    values: Mapping[str, int] = {}
+    values: Mapping[str, int | str] = {}
     mask: bytes = b""
 
 
@@ -57,22 +65,20 @@ class ObjectReader:
       other: number of elements of the lists of objects that are of no kind of the mapping.
       first_other: what says the kind of the first of these.
       total: number of all elements.
-      read_count: number of objects that were read.
-      without: how many of these have no polygon.
       several: number of objects of several classes: each class has an object.
       found_any: whether a sample has a list of objects, even an empty one.
     """
 
     def __init__(self, mapping: DocumentMapping, contents: frozenset[Content]) -> None:
         self._kinds = mapping.objects
-        self._size = mapping.size
+        self._size, self._has_names = mapping.size, mapping.has_names
         self._has_outlines, self._has_keypoints = bool(OUTLINES & contents), Content.KEYPOINTS in contents
         lists = [(kind.objects, _without_conditions(kind.objects)) for kind in self._kinds]
         # Without a condition, all elements are read.
         has_others = any(every.tree != some.tree for some, every in lists)
         self._lists = {repr(every.tree): every for _, every in lists} if has_others else {}
         self._keypoints = 0
-        self.ignored = self.other = self.total = self.several = self.read_count = self.without = 0
+        self.ignored = self.other = self.total = self.several = 0
         self.first_other = ""
         self.found_any = False
 
@@ -96,8 +102,8 @@ class ObjectReader:
         size = _read_size(self._size, node)
         shapes: dict[Any, _Shape] = {}
         for number, (kind, one) in enumerate(kept):
-            flags = {name: _read_flag(found.find(one)) for name, found in kind.attributes.items()}
-            labels = _read_classes(kind, one, names)
+            flags = {name: _read_attribute(name, found.find(one)) for name, found in kind.attributes.items()}
+            labels = self._read_classes(kind, one, names)
             self.several += len(labels) > 1
             group = kind.group.find(one) if kind.group else None
             for label in labels:
@@ -105,8 +111,6 @@ class ObjectReader:
                 shape = shape._replace(values=flags) if flags else shape
                 place = (label, number) if group in (None, "") else (str(label), str(group))
                 shapes[place] = _join(shapes[place], shape) if place in shapes else shape
-        self.read_count += len(shapes)
-        self.without += sum(not (shape.polygons or shape.mask) for shape in shapes.values())
         is_normalized = self._kinds[0].unit in _SCALES
         return Objects(
             tuple(side for shape in shapes.values() for side in shape.box),
@@ -122,6 +126,13 @@ class ObjectReader:
             else (),
             keypoints=self._pad([shape.points for shape in shapes.values()]) if self._has_keypoints else (),
         )
+
+    def _read_classes(self, kind: ObjectMapping, one: Any, names: Mapping[str, str]) -> list[Any]:
+        value = kind.label.find(one)
+        labels = [value or None] if self._has_names and isinstance(value, str) else name_classes(value, names, "class")
+        if not labels or None in labels:
+            raise SampleError(Stage.LIST, FailureReason.LABEL_MISSING, f"`class` finds nothing in {shorten(str(one))}")
+        return labels
 
     def _count_other(self, node: Any, found: Sequence[tuple[ObjectMapping, Any]]) -> None:
         if not self._lists:
@@ -160,23 +171,24 @@ def _read_size(expressions: Sequence[Expression], node: Any) -> tuple[int, int] 
 
 
 def _read_shape(kind: ObjectMapping, one: Any, label: Any, size: tuple[int, int] | None) -> _Shape:
-    scale = _SCALES.get(kind.unit, 1.0)
-    if (runs := _find_runs(kind, one)) is not None:
-        return _read_mask(kind, one, label, runs)
-    polygons = [_move(_scale(corners, scale), kind.origin) for corners in _read_polygons(kind, one)]
+    scale, outline = _SCALES.get(kind.unit, 1.0), _find(kind.polygon, one) if kind.polygon else None
+    sides = _find(kind.box, one) if kind.box else None
+    if isinstance(outline, dict) and outline.keys() >= RUNS:
+        return _read_mask(kind, sides, one, label, outline)
+    polygons = [_move(_scale(corners, scale), kind.origin) for corners in _read_polygons(kind, outline, one)]
     points = [
         number if n % 3 == 2 else number * scale - kind.origin
         for n, number in enumerate(_read_points(kind.points, one))
     ]
-    if kind.box:
-        box = _move(to_corners(_scale(_read_box(kind.box, one), scale), kind.form), kind.origin)
-        turn = _to_number(kind.angle.value.find(one)) * kind.angle.factor if kind.angle else 0.0
+    if kind.box and not (kind.polygon and any(map(math.isnan, _flatten(sides)))):
+        box = _move(_to_corners(kind, _scale(_read_box(sides, one), scale)), kind.origin)
+        turn = as_number(kind.angle.value.find(one)) * kind.angle.factor if kind.angle else 0.0
         if kind.angle and turn and not math.isnan(turn):
             # A turn keeps the shape of a box in pixels, not in shares.
             if kind.unit in _SCALES and size is None:
                 raise _error("a box is turned, and `size` finds no width and height of the image")
-            sides = size if kind.unit in _SCALES and size else (1, 1)
-            polygons = [turn_box(box, turn, around_corner=kind.angle.around_corner, size=sides)]
+            whole = size if kind.unit in _SCALES and size else (1, 1)
+            polygons = [turn_box(box, turn, around_corner=kind.angle.around_corner, size=whole)]
             return _Shape(label, _bounds(polygons[0]), polygons, points)
         return _Shape(label, box, polygons, points)
     around = [number for corners in polygons for number in corners]
@@ -185,18 +197,18 @@ def _read_shape(kind: ObjectMapping, one: Any, label: Any, size: tuple[int, int]
     return _Shape(label, _bounds(around), polygons, points)
 
 
-def _find_runs(kind: ObjectMapping, one: Any) -> Any:
-    """Returns the run lengths of COCO that are the outline of an object; None if it has no outline or polygons."""
-    value = kind.polygon[0].find(one) if len(kind.polygon) == 1 else None
-    return value if isinstance(value, dict) and value.keys() >= RUNS else None
+def _to_corners(kind: ObjectMapping, sides: Sequence[float]) -> Sequence[float]:
+    left, top, right, bottom = to_corners(sides, kind.form)
+    return left - kind.from_one, top - kind.from_one, right, bottom
 
 
-def _read_mask(kind: ObjectMapping, one: Any, label: Any, runs: Any) -> _Shape:
+def _read_mask(kind: ObjectMapping, sides: Any, one: Any, label: Any, runs: Any) -> _Shape:
+    """Reads an object whose outline is run lengths of COCO."""
     bounds = bounds_of(runs)
     if bounds is None or kind.unit is not Unit.PIXELS:
         raise _error(f"`polygon` finds {shorten(str(runs))}; expected pixels of an object in run lengths of COCO")
     left, top, width, height = bounds
-    box = to_corners(_read_box(kind.box, one), kind.form) if kind.box else (left, top, left + width, top + height)
+    box = _to_corners(kind, _read_box(sides, one)) if kind.box else (left, top, left + width, top + height)
     return _Shape(label, box, (), (), mask=pack_segmentation(runs))
 
 
@@ -211,8 +223,10 @@ def _join(one: _Shape, other: _Shape) -> _Shape:
     )
 
 
-def _read_flag(value: Any) -> int:
-    return int(value is True or _to_number(value) >= 1)
+def _read_attribute(name: str, value: Any) -> int | str:
+    if name == POSE:
+        return value if isinstance(value, str) else ""
+    return int(value is True or as_number(value) >= 1)
 
 
 def _find(expressions: Sequence[Expression], one: Any) -> Any:
@@ -228,23 +242,19 @@ def _move(numbers: Sequence[float], origin: float) -> Sequence[float]:
     return [number - origin for number in numbers] if origin else numbers
 
 
-def _read_box(expressions: Sequence[Expression], one: Any) -> list[float]:
-    value = _find(expressions, one)
+def _read_box(value: Any, one: Any) -> list[float]:
     numbers = _flatten(value)
     if len(numbers) != 4 or any(map(math.isnan, numbers)):
         raise _error(f"`box` finds {shorten(str(value))} in {shorten(str(one))}; expected four numbers")
     return numbers
 
 
-def _read_polygons(kind: ObjectMapping, one: Any) -> list[list[float]]:
-    if not kind.polygon:
-        return []
-    value = _find(kind.polygon, one)
+def _read_polygons(kind: ObjectMapping, value: Any, one: Any) -> list[list[float]]:
     if len(kind.polygon) == 2 and all(isinstance(side, list) for side in value):  # All x, and all y.
         if len(value[0]) != len(value[1]):
             raise _error(f"`polygon` finds {len(value[0])} x and {len(value[1])} y")
         value = [[*zip(*value, strict=True)]]
-    polygons = _as_polygons(value, "polygon")
+    polygons = _as_polygons(value, "polygon") if kind.polygon else []
     holes = _as_polygons(kind.holes.find(one), "holes") if kind.holes and polygons else []
     # A line leads to each hole and back; what is inside of an even number of lines is outside.
     for hole in holes:
@@ -282,13 +292,6 @@ def _bounds(numbers: Sequence[float]) -> Sequence[float]:
     if not numbers:
         return [math.nan] * 4
     return min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])
-
-
-def _read_classes(kind: ObjectMapping, one: Any, names: Mapping[str, str]) -> list[Any]:
-    labels = name_classes(kind.label.find(one), names, "class")
-    if not labels or None in labels:
-        raise SampleError(Stage.LIST, FailureReason.LABEL_MISSING, f"`class` finds nothing in {shorten(str(one))}")
-    return labels
 
 
 def name_classes(value: Any, names: Mapping[str, str], key: str) -> list[Any]:
@@ -353,28 +356,18 @@ def _error(detail: str) -> SampleError:
     return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
 
 
-def _to_number(value: Any) -> float:
-    """Returns a number or the number in a text; NaN for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return math.nan
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return math.nan
-
-
 def _flatten(value: Any) -> list[float]:
     """Returns all numbers of nested lists, points with x and y, and texts such as `1,2;3,4`; NaN for other values."""
     if isinstance(value, str):
-        return [_to_number(word) for word in value.replace(";", " ").replace(",", " ").split()]
+        return [as_number(word) for word in value.replace(";", " ").replace(",", " ").split()]
     if isinstance(value, dict):
-        return [_to_number(value.get(name, value.get(name.upper()))) for name in ("x", "y")]
+        return [as_number(value.get(name, value.get(name.upper()))) for name in ("x", "y")]
     if isinstance(value, list | tuple):
         if (types := {*map(type, value)}) <= _PLAIN or types == {str}:
             with contextlib.suppress(OverflowError, ValueError):  # A text may have several numbers.
                 return [*map(float, value)]
         return [number for one in value for number in _flatten(one)]
-    return [_to_number(value)]
+    return [as_number(value)]
 
 
 def _depth(value: Any) -> int:

@@ -27,6 +27,7 @@ from beam_tfrecords.nearest import did_you_mean
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.class_list import ClassList, list_classes
 from beam_tfrecords.transforms.objects.objects import BoxFormat
+from beam_tfrecords.transforms.objects.polygons import turn_box
 from beam_tfrecords.transforms.sources.annotated.compiled import Find, compile_tree
 from beam_tfrecords.transforms.sources.class_files import read_class_file
 from beam_tfrecords.transforms.sources.input_settings import names_mapping_file
@@ -37,6 +38,10 @@ from beam_tfrecords.transforms.sources.path_rule import shorten
 STEM = "stem"
 # Value of `image` for text files in which a line with the name of an image heads the rows of its objects.
 HEADING = "heading"
+# Value of `split` for images in folders that are named after their splits.
+FOLDERS = "folders"
+# Value of `class_names` for classes that are names, even if they are numbers.
+NAMES = "as_names"
 # Expression for the samples of an object of names, any of which may be that of an image.
 ITEMS = "items(@)"
 # Keys of one kind of objects, which are also the keys of each element of a list of kinds.
@@ -46,14 +51,17 @@ _OBJECT_KEYS = (
 )  # fmt: skip
 KEYS = (
     "documents", "columns", "quotes", "samples", "alternatives", "image", "size", "split", "label", "class_names",
-    *_OBJECT_KEYS,
+    "image_folder", "lists", "masks", *_OBJECT_KEYS,
 )  # fmt: skip
 # Keys of a mask as run lengths of COCO.
 RUNS = frozenset({"counts", "size"})
 _NUMBERS = ("box", "polygon", "points")
-_ATTRIBUTES = ("difficult", "is_crowd", "truncated")
+POSE = "pose"
+_ATTRIBUTES = ("difficult", "is_crowd", POSE, "truncated")
 _ANGLE_KEYS = ("value", "unit", "around", "clockwise")
 _MOST_BYTES = 1 << 20
+# A turned box, and the sides of three points.
+_TURNED, _LEAST_SIDES = ("cx", "cy", "w", "h", "angle"), 6
 # A polygon of well-known text, its rings, and what is between polygons.
 _WKT, _RING = re.compile(r"\s*(?:MULTI)?POLYGON\s*Z?\s*\(", re.IGNORECASE), re.compile(r"\(([^()]+)\)")
 _WKT_POLYGON = re.compile(r"(?<=\))\s*\)\s*,")
@@ -67,19 +75,20 @@ Kind = TypeVar("Kind", bound=enum.Enum)
 class Form(str, enum.Enum):
     """Meaning of the numbers of an object.
 
-    CORNERS, SIZE and CENTER are boxes: two corners, a corner and a size, a center and a size. A POLYGON has any number
-    of points, a QUAD four. POINTS are keypoints.
+    CORNERS, SIZE and CENTER are boxes: two corners, a corner and a size, a center and a size. PIXELS are the first and
+    the last pixel of a box, counted from 1. A POLYGON has any number of points, a QUAD four. POINTS are keypoints.
     """
 
     CORNERS = "xyxy"
     SIZE = "xywh"
     CENTER = "cxcywh"
+    PIXELS = "pixels"
     POLYGON = "polygon"
     QUAD = "quad"
     POINTS = "points"
 
 
-BOXES = (Form.CORNERS, Form.SIZE, Form.CENTER)
+BOXES = (Form.CORNERS, Form.SIZE, Form.CENTER, Form.PIXELS)
 
 
 class Unit(str, enum.Enum):
@@ -135,6 +144,26 @@ class _Functions(functions.Functions):
     def _func_pad(self, number: str | int, digits: int) -> str:
         return str(number).zfill(digits)
 
+    @functions.signature({"types": ["object", "array", "string", "null"], "variadic": True})
+    def _func_corners(self, *shapes: Any) -> list[float] | None:
+        """Returns x and y of each corner of the first turned box or polygon in XML; None if there is none.
+
+        A box has a center, a size and an angle in radians, as roLabelImg writes it; a polygon has an element for each x
+        and y, in turn.
+        """
+        for shape in filter(None, shapes):
+            turned = [as_number(shape.get(name)) for name in _TURNED] if "angle" in shape else [math.nan]
+            if not any(map(math.isnan, turned)):
+                x, y, width, height, angle = turned
+                if abs(angle) > 2 * math.pi:
+                    raise ValueError(f"the angle {angle:g} of a box is no number of radians")
+                return turn_box((x - width / 2, y - height / 2, x + width / 2, y + height / 2), angle)
+            sides = [(name[:1], as_number(value)) for name, value in _leaves(shape) if name[:1] in ("x", "y")]
+            are_points = [name for name, _ in sides] == ["x", "y"] * (len(sides) // 2) and len(sides) >= _LEAST_SIDES
+            if are_points and not any(math.isnan(side) for _, side in sides):
+                return [side for _, side in sides]
+        return None
+
     @functions.signature({"types": ["string", "null"]})
     def _func_wkt(self, text: str | None) -> list[Any]:
         """Returns the polygons of well-known text, each as its rings: the outline and the holes."""
@@ -146,6 +175,28 @@ class _Functions(functions.Functions):
             [[[*map(float, point.split()[:2])] for point in ring.split(",")[:-1]] for ring in rings]
             for rings in polygons
         ]
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields name and value of the values in nested objects and lists."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from _leaves(one, key)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _leaves(one, name)
+    else:
+        yield name, value
+
+
+def as_number(value: Any) -> float:
+    """Returns a number or the number in a text; NaN for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return math.nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 _FUNCTIONS = _Functions()
@@ -210,11 +261,12 @@ class ObjectMapping:
         also as lists of points.
       holes: polygons that are cut out of the polygon.
       form: meaning of the numbers of `box`.
+      from_one: whether the numbers of `box` are its first and last pixel, counted from 1.
       is_quad: whether polygons have four corners.
       unit: unit of all coordinates.
       origin: coordinates of the top left corner of the image: 0.5 if the center of the first pixel is (1, 1).
       angle: how a box is turned; None if no box is.
-      attributes: name of a further attribute of an object that is 0 or 1 -> its value.
+      attributes: name of a further attribute of an object that is 0 or 1, or a text for `POSE` -> its value.
       ignore: condition of objects to leave out.
     """
 
@@ -226,6 +278,7 @@ class ObjectMapping:
     holes: Expression | None = None
     points: Sequence[Expression] = ()
     form: BoxFormat = BoxFormat.CORNERS
+    from_one: bool = False
     is_quad: bool = False
     unit: Unit = Unit.PIXELS
     origin: float = 0.0
@@ -248,13 +301,18 @@ class DocumentMapping:
       alternatives: list of the annotations of a sample, of which the mapping reads one; None if there is one.
       image: path or name of a sample's image; STEM and HEADING are not expressions.
       size: width and height of the image that a sample's objects were drawn on; empty if the documents do not say it.
-      split: split of a sample.
+      split: split of a sample; FOLDERS is not an expression.
       label: label of a sample.
       class_names: number or id in the documents -> name of the class, or an expression that finds these in a sample or
         in its document.
       values: column -> its value in a sample.
       objects: kinds of objects; empty for samples without objects.
-      lists: names that expressions take for lists: `name[`.
+      has_names: whether classes are names, even if they are numbers.
+      image_folder: folder of the images below an input, whose lists or documents name them; "" for images anywhere.
+      lists: folder of lists of the images of each split.
+      masks: folder of the masks of the images, with the images' names.
+      mask_lists: folder of lists of the images with masks.
+      listed: names that expressions take for lists: `name[`.
     """
 
     name: str
@@ -270,7 +328,17 @@ class DocumentMapping:
     class_names: Mapping[str, str] | Expression = dataclasses.field(default_factory=dict)
     values: Mapping[str, Expression] = dataclasses.field(default_factory=dict)
     objects: Sequence[ObjectMapping] = ()
-    lists: frozenset[str] = frozenset()
+    has_names: bool = False
+    image_folder: str = ""
+    lists: str = ""
+    masks: str = ""
+    mask_lists: str = ""
+    listed: frozenset[str] = frozenset()
+
+    @property
+    def document_folder(self) -> str:
+        """Folder of the documents, if the glob has one."""
+        return self.documents.rpartition("/")[0]
 
 
 def mapping_names() -> list[str]:
@@ -320,6 +388,7 @@ def parse_mapping(name: str, data: bytes, folder: str = "") -> DocumentMapping:
     _check_keys(found, KEYS)
     if "image" not in found:
         raise ValueError(f"`image` is missing; expected an expression for the image's name, or `{STEM}`")
+    has_names = found.get("class_names") == NAMES
     cells, values = _parse_columns(found.get("columns", {}))
     kinds = tuple(_parse_kinds(found))
     if len({kind.unit is Unit.PIXELS for kind in kinds}) > 1:
@@ -335,10 +404,14 @@ def parse_mapping(name: str, data: bytes, folder: str = "") -> DocumentMapping:
         size=_parse_numbers(found, "size", 2),
         split=_parse(found, "split"),
         label=_parse(found, "label"),
-        class_names=_parse_names(found.get("class_names"), folder),
+        class_names={} if has_names else _parse_names(found.get("class_names"), folder),
         values=values,
         objects=kinds,
-        lists=frozenset(_LISTED.findall(data.decode(errors="replace"))),
+        has_names=has_names,
+        image_folder=str(found.get("image_folder", "")),
+        lists=str(found.get("lists", "")),
+        **_parse_masks(found.get("masks") or {}),
+        listed=frozenset(_LISTED.findall(data.decode(errors="replace"))),
     )
 
 
@@ -425,7 +498,8 @@ def _parse_kind(found: Mapping[str, Any]) -> ObjectMapping:
         label=Expression.parse("class", found["class"]),
         group=_parse(found, "group"),
         holes=_parse(found, "holes"),
-        form=BoxFormat(form.value) if form in BOXES else BoxFormat.CORNERS,
+        form=BoxFormat(form.value) if form in (Form.SIZE, Form.CENTER) else BoxFormat.CORNERS,
+        from_one=form is Form.PIXELS,
         is_quad=form is Form.QUAD,
         unit=unit,
         origin=float(origin),
@@ -434,6 +508,13 @@ def _parse_kind(found: Mapping[str, Any]) -> ObjectMapping:
         ignore=_parse(found, "ignore"),
         **numbers,
     )
+
+
+def _parse_masks(found: Any) -> dict[str, str]:
+    if not isinstance(found, dict):
+        raise ValueError(f"`masks` is {shorten(str(found))}; expected `folder` and `lists`")
+    _check_keys(found, ("folder", "lists"))
+    return {"masks": str(found.get("folder", "")), "mask_lists": str(found.get("lists", ""))}
 
 
 def _parse_attributes(found: Any) -> dict[str, Expression]:

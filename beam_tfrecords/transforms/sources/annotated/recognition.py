@@ -117,10 +117,11 @@ def fitting_mappings(file: storage.FileEntry) -> Mapping[str, str]:
     found = {}
     for name in mapping_names():
         mapping = _read_mapping(name)
-        if not _may_be(mapping, extension):
+        # A tree is found by its folders.
+        if mapping.image_folder or not _may_be(mapping, extension):
             continue
         # Mappings that differ only in what they find in a sample read the document once.
-        lists = mapping.lists if extension == ".xml" else None
+        lists = mapping.listed if extension == ".xml" else None
         key = (mapping.samples, mapping.columns, mapping.quotes, mapping.image.text == HEADING, lists)
         if key not in read:
             read[key] = _read_first(mapping, file)

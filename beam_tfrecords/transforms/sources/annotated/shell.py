@@ -1,18 +1,120 @@
-"""Functions that all sources of annotated objects share."""
+"""The shell of all sources of annotated images: a format yields `Annotated`, and the shell makes references of them."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.contents import OUTLINES, Content
+from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, Scalar, Value, one_image
-from beam_tfrecords.transforms.sources.image_files import look
+from beam_tfrecords.transforms.sources.image_files import look, with_mask_file, with_masks
 from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tally import Tally
+
+_THREADS = 16
+_One = TypeVar("_One")
+_Other = TypeVar("_Other")
+
+
+class Annotated(NamedTuple):
+    """An annotated image, as a format finds it.
+
+    Attributes:
+      key: key of the sample.
+      image: path or URI of the image; "" if there is none.
+      found: the listed file of the image; None if the shell looks at it.
+      split: split of the image, or None.
+      objects: objects of the image; None in a format without objects.
+      label: label of the image.
+      columns: column -> value.
+      masks: name in the images of the sample -> file of a mask, or its path or URI.
+      failure: why the image or its annotations cannot be read; None if they can.
+    """
+
+    key: str
+    image: str = ""
+    found: storage.FileEntry | None = None
+    split: str | None = None
+    objects: Objects | None = None
+    label: Value = None
+    columns: Mapping[str, Value] = {}
+    masks: Mapping[str, storage.FileEntry | str] = {}
+    failure: SampleError | None = None
+
+
+class AnnotatedSource(Source):
+    """Lists annotated images.
+
+    Args:
+      inputs: inputs of the request.
+      needs: requested contents.
+    """
+
+    # Whether the format itself counts the objects without a polygon.
+    _counts_outlines = False
+
+    def __init__(self, inputs: Inputs, needs: Needs) -> None:
+        super().__init__()
+        self._shown, self._needs = quote_input(inputs.paths[0]), needs
+
+    def annotated(self, tally: Tally) -> Iterator[Annotated]:
+        """Yields the annotated images of the input, and then adds the format's notes to the tally."""
+        raise NotImplementedError
+
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
+        """Yields the references to the annotated images.
+
+        Raises:
+          RequestError: an annotation file is damaged, or none of the objects has a polygon that the layout needs.
+          BuildError: a service fault.
+        """
+        needs_outlines = OUTLINES & self._needs.contents & self.description.provides and not self._counts_outlines
+        total = bare = 0
+        for one in self.annotated(tally):
+            if needs_outlines and one.objects is not None:
+                count = len(one.objects.labels)
+                total, bare = total + count, bare + (one.objects.polygons.count(b"") if one.objects.polygons else count)
+            yield self._reference(one)
+        if bare and bare == total:
+            raise RequestError(
+                f"{self._shown}: none of its {total:,} objects has a polygon; use `layout=detection`",
+                code="no_polygons",
+            )
+        if bare:
+            tally.notes.append(describe_bare(bare, total, self._needs.contents))
+
+    def _classes(self, objects: Objects) -> Value:
+        """Returns the classes in an image, for layouts that use these as its labels; else None."""
+        is_needed = Content.LABEL in self._needs.contents
+        return list[Scalar](sorted(set(map(str, objects.labels)))) if is_needed else None
+
+    def _reference(self, one: Annotated) -> SampleRef:
+        key, uri, found, split = one.key, one.image, one.found, one.split
+        try:
+            if one.failure is not None:
+                raise one.failure
+            size, fingerprint, version = (found.size, found.fingerprint, found.version) if found else look(uri)
+            kept = one.objects if Content.OBJECTS in self._needs.contents else None
+            image = one_image(File(uri, version))
+            ref = SampleRef(key, image, size, fingerprint, one.label, split, one.columns, objects=kept)
+            for name, mask in one.masks.items():
+                ref = with_mask_file(ref, name, mask) if isinstance(mask, str) else with_masks(ref, {name: mask})
+            return ref
+        except SampleError as error:
+            failure = (error.reason.value, error.detail)
+            return SampleRef(key, one_image(File(uri) if uri else None), split=split, failure=failure)
+
+
+def read_each(read: Callable[[_One], _Other], several: Iterable[_One], *, are_remote: bool) -> Iterable[_Other]:
+    """Returns what a function reads of each value, in order; remote files are read in threads."""
+    return map_in_threads(read, several, threads=_THREADS) if are_remote else map(read, several)
 
 
 def refuse_folders_as_splits(inputs: Inputs, source: str, needs: Needs) -> None:
@@ -29,73 +131,7 @@ def refuse_folders_as_splits(inputs: Inputs, source: str, needs: Needs) -> None:
         )
 
 
-def reference(
-    key: str,
-    uri: str,
-    objects: Objects,
-    contents: frozenset[Content],
-    *,
-    split: str | None,
-    found: storage.FileEntry | None = None,
-) -> SampleRef:
-    """Returns the reference to an annotated image.
-
-    Args:
-      key: key of the sample.
-      uri: path or URI of the image.
-      objects: objects of the image.
-      contents: contents that the sample gets.
-      split: split of the image, or None.
-      found: the listed file; None to stat the file if it is local.
-    """
-    try:
-        size, fingerprint, version = (found.size, found.fingerprint, found.version) if found is not None else look(uri)
-    except SampleError as error:
-        failure = (error.reason.value, error.detail)
-        return SampleRef(key, one_image(File(uri)), split=split, failure=failure)
-    # For layouts that use the classes in an image as its labels.
-    label: Value = list[Scalar](sorted(set(map(str, objects.labels)))) if Content.LABEL in contents else None
-    image = one_image(File(uri, version))
-    kept = objects if Content.OBJECTS in contents else None
-    return SampleRef(key, image, size, fingerprint, label, split, objects=kept)
-
-
 def describe_bare(count: int, total: int, contents: frozenset[Content]) -> str:
     """Returns a note on objects without a polygon, where polygons or masks are needed."""
     get = "get the corners of their boxes" if Content.POLYGONS in contents else "their masks are empty"
     return f"{count:,} of {total:,} objects have no polygon, and {get}"
-
-
-def rejected(key: str, error: SampleError, *, split: str | None, uri: str | None = None) -> SampleRef:
-    """Returns the reference of a rejected sample."""
-    image = one_image(File(uri) if uri else None)
-    return SampleRef(key, image, split=split, failure=(error.reason.value, error.detail))
-
-
-def as_number(value: Any) -> float:
-    """Converts a value of an annotation to a number; NaN if it is not a number."""
-    if type(value) is float:
-        return value
-    if type(value) is not int:
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan
-
-
-def pack_keypoints(value: Any, *, shift: float = 0.5) -> bytes:
-    """Packs keypoints in the format of `Objects`; invalid numbers become NaN.
-
-    Args:
-      value: x, y and visibility of each point in turn, as COCO has them.
-      shift: added to x and y. COCO gives pixel indices; the center of the first pixel is (0.5, 0.5).
-    """
-    import numpy as np
-
-    if not isinstance(value, list) or not value:
-        return b""
-    numbers = [as_number(one) for one in value]
-    points = np.array(numbers if len(numbers) % 3 == 0 else [np.nan] * 3, "<f4").reshape(-1, 3)
-    points[:, :2] += shift
-    return points.tobytes()

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
@@ -19,7 +20,6 @@ from beam_tfrecords.transforms.sources.annotated.compiled import names_of
 from beam_tfrecords.transforms.sources.annotated.document_fields import DocumentFields
 from beam_tfrecords.transforms.sources.annotated.json_stream import JsonError, read_elements
 from beam_tfrecords.transforms.sources.annotated.mapping import HEADING, DocumentMapping, Expression
-from beam_tfrecords.transforms.sources.annotated.voc_xml import parse_xml
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.path_rule import shorten
@@ -193,9 +193,31 @@ def read_lines(file: Any) -> Iterator[Any]:
 # XML
 
 
+def parse_xml(data: bytes) -> ElementTree.Element:
+    """Parses XML and rejects document types, because only these define entities, which may expand or open files.
+
+    Raises:
+      SampleError: the data is not XML, or has a document type.
+    """
+    builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = _refuse_doctype
+    try:
+        parser.Parse(data, True)
+        return builder.close()
+    except (expat.ExpatError, LookupError, ValueError, AssertionError) as error:
+        raise _error(f"not valid XML: {error}") from None
+
+
+def _refuse_doctype(*_: object) -> None:
+    raise _error("the XML has a document type or entities, which are not read")
+
+
 def _read_tree(data: bytes, mapping: DocumentMapping) -> Any:
     try:
-        return to_tree(parse_xml(data), mapping.lists)
+        return to_tree(parse_xml(data), mapping.listed)
     except RecursionError:
         raise _error("nested too deeply") from None
 

@@ -8,7 +8,6 @@ follow the box of a pose.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import itertools
 import threading
@@ -18,15 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content
-from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotated.shell import (
-    describe_bare,
-    reference,
+    Annotated,
+    AnnotatedSource,
+    read_each,
     refuse_folders_as_splits,
-    rejected,
 )
 from beam_tfrecords.transforms.sources.annotated.yolo_data import (
     YoloData,
@@ -44,18 +41,17 @@ from beam_tfrecords.transforms.sources.annotated.yolo_labels import (
     read_text,
 )
 from beam_tfrecords.transforms.sources.description import Description
-from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
+from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input, split_of_word
 from beam_tfrecords.transforms.sources.meaning.ledger import KEYPOINTS as POINTS
 from beam_tfrecords.transforms.sources.meaning.ledger import OUTLINE
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
-from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Some datasets have labels and caches next to the images.
 _NO_IMAGES = (".txt", ".cache", ".npy", ".yaml", ".yml")
-_THREADS = 16
+_NO_OBJECTS = Objects(is_normalized=True)
 _counting = threading.Lock()
 # Number of images whose labels tell poses from polygons.
 _FIRST_IMAGES = 64
@@ -82,26 +78,16 @@ def open_input(request: OpenRequest) -> MakeSource:
             code="unmatched_roots",
         )
     places = YoloPaths(inputs.paths[0], paths)
-    return functools.partial(YoloSource, read_data(places), places)
+    return functools.partial(YoloSource, read_data(places), places, inputs)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Image:
-    """An image with its split and its listed file."""
-
-    uri: str
-    key: str
-    split: str
-    found: storage.FileEntry | None = None
-    failure: SampleError | None = None
-
-
-class YoloSource(Source):
+class YoloSource(AnnotatedSource):
     """Lists the images of a data file, with their objects.
 
     Args:
       data: contents of the data file.
       places: location of the data file, and the folders that it may name.
+      inputs: the input of the request.
       needs: requested contents.
     """
 
@@ -110,54 +96,42 @@ class YoloSource(Source):
         uses={OUTLINE_VALUES: OUTLINE, KEYPOINT_VALUES: POINTS},
     )
 
-    def __init__(self, data: YoloData, places: YoloPaths, needs: Needs) -> None:
-        super().__init__()
+    def __init__(self, data: YoloData, places: YoloPaths, inputs: Inputs, needs: Needs) -> None:
+        super().__init__(inputs, needs)
         self._describe(
             class_names=tuple(dict.fromkeys(data.names[number] for number in sorted(data.names))),
             labels_may_be_indices=not data.names,
         )
         self._data = data
         self._places = places
-        self._needs = needs
         self._keypoints = data.keypoints
         self._numbers: set[int] = set()
         self._label_files = LabelFiles((data.root, *places.roots))
 
-    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
+    def annotated(self, tally: Tally) -> Iterator[Annotated]:
         """Yields the images in split order; an image that several splits name belongs to the first.
 
         Raises:
-          RequestError: the label folder is ambiguous, there are none of the needed polygons or keypoints, or the class
-            numbers count from 1.
+          RequestError: the label folder is ambiguous, no row has the needed keypoints, or class numbers count from 1.
         """
-        images, background, listed, without = 0, 0, 0, 0
+        images = background = 0
         self._numbers.clear()
         self._fields = fields = Counter[str]()
-        is_remote = storage.has_scheme(self._data.root)
         found = self._images(tally)
         first = list(itertools.islice(found, _FIRST_IMAGES))
         self._keypoints = self._data.keypoints or count_keypoints(self._read_texts(first))
         if Content.KEYPOINTS in self._needs.contents and not self._keypoints:
             raise RequestError(
-                f"{quote_input(self._places.input)}: the rows of its label files are boxes or polygons, without "
-                "keypoints; `kpt_shape: [17, 3]` in the data file says how many follow a box; use `layout=detection`",
+                f"{self._shown}: the rows of its label files are boxes or polygons, without keypoints; `kpt_shape: "
+                "[17, 3]` in the data file says how many follow a box; use `layout=detection`",
                 code="no_keypoints",
             )
-        found = itertools.chain(first, found)
-        labelled = (
-            map_in_threads(self._with_labels, found, threads=_THREADS) if is_remote else map(self._with_labels, found)
-        )
-        for image, objects in labelled:
+        are_remote = storage.has_scheme(self._data.root)
+        for one in read_each(self._with_labels, itertools.chain(first, found), are_remote=are_remote):
             images += 1
-            background += objects is None
-            if isinstance(objects, SampleError):
-                yield rejected(image.key, objects, split=image.split, uri=image.uri)
-            else:
-                objects = objects or Objects(is_normalized=True)
-                listed += len(objects.polygons)
-                without += objects.polygons.count(b"")
-                contents = self._needs.contents
-                yield reference(image.key, image.uri, objects, contents, split=image.split, found=image.found)
+            is_background = one.objects is None and one.failure is None
+            background += is_background
+            yield one._replace(objects=_NO_OBJECTS, label=self._classes(_NO_OBJECTS)) if is_background else one
         self._refuse_numbers_from_one()
         for field, count in fields.items():
             tally.see_field("*.txt", field, count)
@@ -168,27 +142,19 @@ class YoloSource(Source):
         self._label_files.count(images - background, tally)
         if background:
             tally.notes.append(f"{background:,} of {images:,} images have no label file, and are background")
-        if without and without == listed:
-            raise RequestError(
-                f"{quote_input(self._places.input)}: none of its {listed:,} objects has a polygon; use "
-                "`layout=detection`",
-                code="no_polygons",
-            )
-        if without:
-            tally.notes.append(describe_bare(without, listed, self._needs.contents))
 
     def _refuse_numbers_from_one(self) -> None:
         """Checks that the class numbers do not end with that of the names plus one, and lack 0."""
         names = self._data.names
         if names and min(names) == 0 and max(names) + 1 == max(self._numbers, default=0) and 0 not in self._numbers:
             raise RequestError(
-                f"{quote_input(self._places.input)}: the labels have classes up to {max(self._numbers):,} and none "
+                f"{self._shown}: the labels have classes up to {max(self._numbers):,} and none "
                 f"has 0, but the names count from 0 to {max(names):,}; if the labels count from 1, write the number of "
                 f"each name beside it, such as 1: {printable(names[0])}",
                 code="first_class_number",
             )
 
-    def _images(self, tally: Tally) -> Iterator[_Image]:
+    def _images(self, tally: Tally) -> Iterator[Annotated]:
         seen: set[str] = set()
         for split, paths in self._data.splits.items():
             repeated = 0
@@ -196,15 +162,15 @@ class YoloSource(Source):
                 listed = self._lines(path, split, tally) if is_list(path) else self._files(path, split, tally)
                 for image in listed:
                     # Splits may share images, as in Ultralytics' small datasets; keeping both copies would leak data.
-                    if image.uri in seen:
+                    if image.image in seen:
                         repeated += 1
                         continue
-                    seen.add(image.uri)
+                    seen.add(image.image)
                     yield image
             if repeated:
                 tally.notes.append(f"{repeated:,} images of {split} are named before, and are left out there")
 
-    def _files(self, folder: str, split: str, tally: Tally) -> Iterator[_Image]:
+    def _files(self, folder: str, split: str, tally: Tally) -> Iterator[Annotated]:
         """Yields the images in a folder."""
         start = len(folder.rstrip("/")) + 1
         for entry in storage.list_files(folder, literal=True):
@@ -215,12 +181,12 @@ class YoloSource(Source):
                 if not kind.endswith(_NO_IMAGES):
                     tally.add(kind, printable(key))
             elif is_utf8(entry.path):
-                yield _Image(entry.path, key, split, entry)
+                yield Annotated(key, entry.path, entry, split)
             else:
                 error = SampleError(Stage.LIST, FailureReason.UNREADABLE, "the name is not valid UTF-8")
-                yield _Image(printable(entry.path), printable(key), split, failure=error)
+                yield Annotated(printable(key), printable(entry.path), split=split, failure=error)
 
-    def _lines(self, path: str, split: str, tally: Tally) -> Iterator[_Image]:
+    def _lines(self, path: str, split: str, tally: Tally) -> Iterator[Annotated]:
         """Yields the images in a list file, relative to the file's folder."""
         lines = read_text(path).splitlines()
         first = [line.strip() for line in lines if line.strip()][:_MOST_LINES]
@@ -232,9 +198,9 @@ class YoloSource(Source):
             try:
                 uri = self._places.lead(without_folders(name, dropped), storage.dirname(path))
             except SampleError as error:
-                yield _Image(name, f"{storage.basename(path)} line {number:09d}", split, failure=error)
+                yield Annotated(f"{storage.basename(path)} line {number:09d}", name, split=split, failure=error)
             else:
-                yield _Image(uri, self._key(uri, split), split)
+                yield Annotated(self._key(uri, split), uri, split=split)
 
     def _find_dropped(self, path: str, names: Sequence[str], tally: Tally) -> int:
         """Returns how many leading folders to drop from the paths in a list, so that its first lines name files."""
@@ -257,24 +223,24 @@ class YoloSource(Source):
         below = f"{self._data.root.rstrip('/')}/"
         return uri.removeprefix(below) if uri.startswith(below) else f"{split}/{storage.basename(uri)}"
 
-    def _read_texts(self, images: Iterable[_Image]) -> Iterator[str]:
+    def _read_texts(self, images: Iterable[Annotated]) -> Iterator[str]:
         """Yields the readable label files of some images."""
         for image in images:
             if not image.failure:
                 with contextlib.suppress(SampleError, FileNotFoundError):
-                    path = self._label_files.path_of(image.uri)
+                    path = self._label_files.path_of(image.image)
                     if storage.is_file(path):
                         yield retry_faults(path, functools.partial(read_text, path))
 
-    def _with_labels(self, image: _Image) -> tuple[_Image, Objects | SampleError | None]:
+    def _with_labels(self, image: Annotated) -> Annotated:
         """Returns an image with its objects; None instead of objects without a label file."""
         if image.failure:
-            return image, image.failure
-        path = self._label_files.path_of(image.uri)
+            return image
+        path = self._label_files.path_of(image.image)
         fields: Counter[str] = Counter()
         try:
             text = retry_faults(path, lambda: read_text(path))
-            return image, read_objects(
+            objects = read_objects(
                 text,
                 self._data.names,
                 keypoints=self._keypoints,
@@ -284,14 +250,15 @@ class YoloSource(Source):
                 fields=fields,
                 numbers=self._numbers,
             )
+            return image._replace(objects=objects, label=self._classes(objects))
         except OSError:
             # Only local file systems raise a specific error for a missing file.
             if storage.is_file(path):
                 raise
-            return image, None
+            return image
         except SampleError as error:
             detail = f"{printable(storage.basename(path))}, {error.detail}"
-            return image, SampleError(error.stage, error.reason, detail)
+            return image._replace(failure=SampleError(error.stage, error.reason, detail))
         finally:
             # The counts are part of the manifest, which must not depend on the threads.
             with _counting:

@@ -11,7 +11,6 @@ from typing import Any
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit, Objects, check_count
-from beam_tfrecords.transforms.sources.annotated.shell import pack_keypoints
 from beam_tfrecords.transforms.sources.detect.column_names import find_usual, plain_name
 from beam_tfrecords.transforms.sources.detect.roles import parse_cell
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -130,6 +129,9 @@ class ObjectColumns:
 
     def _read_keypoints(self, fields: Mapping[str, Any]) -> tuple[bytes, ...]:
         """Packs the keypoints of each object; the shorter ones get points that are not labeled."""
+        # Most tables have no keypoints.
+        from beam_tfrecords.transforms.objects.polygons import pack_keypoints
+
         shift = 0 if self.is_normalized else 0.5
         packed = [pack_keypoints(points, shift=shift) for points in _find(fields, _KEYPOINTS) or ()]
         most = max(map(len, packed), default=0)
