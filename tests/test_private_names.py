@@ -8,8 +8,7 @@ from collections.abc import Iterable
 import pytest
 from apache_beam.io.filesystems import FileSystems
 
-from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
-from beam_tfrecords.beam_pipelines.settings.command_line import Parser
+from beam_tfrecords.beam_pipelines.settings.command_line import Parser, add_beam_flags, flag_names
 from beam_tfrecords.storage import beam_files
 from tests.package_code import PACKAGE, package_nodes
 
@@ -20,7 +19,6 @@ ALLOWED = {
     "beam_pipelines/commands/cli.py": {"_exit", "_run_exitfuncs"},
     "beam_pipelines/commands/completion.py": {"_actions"},
     "beam_pipelines/runners/worker.py": {"_exit"},
-    "beam_pipelines/settings/beam_flags.py": {"_actions", "_add_argparse_args"},
     "beam_pipelines/settings/command_line.py": {"_action_groups", "_actions", "_option_string_actions"},
     "quiet_beam.py": {"_getframe"},
     "storage/beam_files.py": {"_pipeline_options"},

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
-from beam_tfrecords.beam_pipelines.settings.command_line import Parser, parse_arguments
+from beam_tfrecords.beam_pipelines.settings.command_line import Parser, add_beam_flags, flag_names, parse_arguments
 from tests.docs.pages import passages_of, prose_of
 
 ROOT = Path(__file__).parents[2]

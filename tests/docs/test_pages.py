@@ -11,7 +11,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from PIL import Image
 
-from beam_tfrecords.beam_pipelines.settings.beam_flags import OUR_FLAGS
+from beam_tfrecords.beam_pipelines.settings.command_line import OUR_FLAGS
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table
 from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.errors import FailureReason

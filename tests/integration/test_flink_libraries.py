@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.runners.jar_files import find_jar
+from beam_tfrecords.beam_pipelines.runners.portable_runner import find_jar
 from tests.integration.cluster_builds import hashes
 from tests.integration.servers import flink
 

@@ -14,9 +14,8 @@ import yaml
 from apache_beam.options.pipeline_options import FlinkRunnerOptions
 
 from beam_tfrecords.beam_pipelines.runners import jobs
-from beam_tfrecords.beam_pipelines.runners.jar_files import jar_folder
-from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
-from beam_tfrecords.beam_pipelines.settings.command_line import Parser, parse_arguments
+from beam_tfrecords.beam_pipelines.runners.portable_runner import jar_folder
+from beam_tfrecords.beam_pipelines.settings.command_line import Parser, add_beam_flags, flag_names, parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from tests.integration.servers.processes import PROJECT, ServerError
 

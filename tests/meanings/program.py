@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
-from beam_tfrecords.beam_pipelines.build.checks.ledger import make_ledger
+from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
+from beam_tfrecords.beam_pipelines.build.checks.settings import describe_request
+from beam_tfrecords.beam_pipelines.build.identity import make_ledger
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
-from beam_tfrecords.beam_pipelines.messages.notes import describe_request
 from beam_tfrecords.beam_pipelines.messages.summary import describe_classes, describe_reasons, describe_skipped
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request

@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.call_arguments import read_arguments
 from beam_tfrecords.beam_pipelines.build.finish import find_published, finish, note_left
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
 from beam_tfrecords.beam_pipelines.build.output.previous import Previous, open_previous
-from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.limits import prepare_process
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
@@ -26,6 +24,7 @@ from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.beam_pipelines.settings.definitions import settings_by_group
+from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_call
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.errors import BuildError, LimitError, RequestError, naming_end
@@ -80,7 +79,8 @@ def build(
       BuildError: the build failed.
     """
     with beam_logs_from(logging.INFO if verbose else logging.CRITICAL):
-        spec = read_arguments(input, output, beam_arguments, settings)
+        find_runner(beam_arguments).arguments.check_known()
+        spec = read_call(input, output, settings)
         with storage.using(storage.StorageOptions(beam_arguments=tuple(beam_arguments))):
             outcome = build_dataset(spec, beam_arguments, quiet=quiet, report=report)
     assert not isinstance(outcome, JobRecord)
@@ -173,6 +173,7 @@ def _build(
         # These import NumPy, which a refused command does not need.
         from beam_tfrecords.beam_pipelines.build.listing.list_for_build import list_for_build
         from beam_tfrecords.beam_pipelines.build.listing.list_input import ListedInput
+        from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
         from beam_tfrecords.transforms.listing.indexing import IndexPlan
 
         build: ResolvedBuild | None = None

@@ -6,30 +6,30 @@ import dataclasses
 import html
 import logging
 import tempfile
+import zlib
+from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.call_arguments import read_arguments
 from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
-from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
-from beam_tfrecords.beam_pipelines.build.checks.ledger import make_ledger
+from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.checks.output import check_output
-from beam_tfrecords.beam_pipelines.build.estimates import estimate_output
-from beam_tfrecords.beam_pipelines.build.listing.expected_failures import ExpectedFailures
+from beam_tfrecords.beam_pipelines.build.checks.output import check_location, check_output
+from beam_tfrecords.beam_pipelines.build.checks.settings import describe_request
+from beam_tfrecords.beam_pipelines.build.identity import make_ledger
 from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
-from beam_tfrecords.beam_pipelines.build.output.location import check_location
 from beam_tfrecords.beam_pipelines.build.output.previous import (
     describe_moved_classes,
     open_previous,
     previous_classes,
 )
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
-from beam_tfrecords.beam_pipelines.messages.notes import describe_request
 from beam_tfrecords.beam_pipelines.messages.summary import (
     describe_classes,
     describe_missing,
@@ -39,26 +39,31 @@ from beam_tfrecords.beam_pipelines.messages.summary import (
     format_bytes,
     format_table,
 )
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.errors import RequestError, naming_end
+from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_call
+from beam_tfrecords.errors import RequestError, SampleError, naming_end
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.blocks.rows import CONFLICTING_ROWS, DUPLICATE_KEY, content_of
+from beam_tfrecords.transforms.hashing import order_hashes
+from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.limiting import choose_refs
 from beam_tfrecords.transforms.listing.listing import Listing, read_batches
-from beam_tfrecords.transforms.refs.ref_columns import join_packed, one_by_one, unpack_refs
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_packed, one_by_one, unpack_refs
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.shards.plan import ShardPolicy
+from beam_tfrecords.transforms.shards.plan import ShardPolicy, estimate_output
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger
-
-_EXAMPLES = 5
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from beam_tfrecords.beam_pipelines.settings.build_settings import BuildSettings, Path, Words
+
+_EXAMPLES = 5
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -141,7 +146,8 @@ def plan(
       RequestError: the request is wrong; `build` raises the same error.
     """
     with beam_logs_from(logging.CRITICAL), naming_end():
-        return make_plan(read_arguments(input, output, beam_arguments, settings))
+        find_runner(beam_arguments).arguments.check_known()
+        return make_plan(read_call(input, output, settings))
 
 
 def make_plan(spec: BuildSpec) -> Plan:
@@ -294,3 +300,71 @@ def _describe_refs(refs: Sequence[SampleRef]) -> list[str]:
 def _shown(label: Scalar) -> str:
     """Returns a label; of one with a number and a text, the text."""
     return str(label).rpartition("\t")[2]
+
+
+class ExpectedFailures:
+    """Counts the samples that a build would reject, as far as the listing shows; keeps the first of each reason.
+
+    Attributes:
+      counts: reason -> number of samples.
+      classes: split -> index -> number of samples with this label that would not be rejected.
+      examples: reason -> (key, detail) of its first sample.
+      shared: number of samples that another sample with the same key joins or replaces.
+
+    Args:
+      convert: rejects samples without the labels that the layout needs.
+      class_names: the classes.
+      shares_keys: whether several samples may have one key: they are joined, or the last one counts.
+    """
+
+    def __init__(self, convert: ConvertSample, class_names: ClassNames, *, shares_keys: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self.classes: dict[str, Counter[int]] = {}
+        self.examples: dict[str, tuple[str, str]] = {}
+        self.shared = 0
+        self._convert = convert
+        self._class_names = class_names
+        self._shares_keys = shares_keys
+        # Sixteen bytes per sample: hashes of keys and contents are enough to count equal ones.
+        self._keys, self._contents = array("Q"), array("Q")
+
+    def watch(self, batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
+        """Yields the references unchanged, and counts them."""
+        for refs in batches:
+            for sample, error in zip(refs, self._convert.find_failures(refs), strict=True):
+                self._look_at(sample, error)
+            yield refs
+        self._compare()
+
+    def _look_at(self, sample: SampleRef, error: SampleError | None) -> None:
+        if sample.failure is None:
+            self._keys.extend(order_hashes(seed=0, keys=[f"{sample.split}/{sample.key}"]))
+            self._contents.append(zlib.crc32(content_of(sample)))
+        failure = sample.failure or ((error.reason.value, error.detail) if error else None)
+        if failure is not None:
+            self._add(*failure, key=sample.key)
+        else:
+            found = (self._class_names.find(label) for label in sample.labels)
+            self.classes.setdefault(sample.split or "", Counter()).update(one for one in found if one is not None)
+
+    def _compare(self) -> None:
+        """Counts samples with equal keys, as `reject_duplicates` rejects them."""
+        keys, contents = (np.frombuffer(hashes, np.uint64) for hashes in (self._keys, self._contents))
+        order = np.lexsort((contents, keys))
+        keys, contents = keys[order], contents[order]
+        _, starts, counts = np.unique(keys, return_index=True, return_counts=True)
+        if self._shares_keys:
+            self.shared = len(keys) - len(counts)
+            return
+        # In sorted order, all contents are equal if the first equals the last.
+        conflicts = contents[starts] != contents[starts + counts - 1]
+        for failure, count in (
+            (CONFLICTING_ROWS, counts[conflicts].sum()),
+            (DUPLICATE_KEY, (counts[~conflicts] - 1).sum()),
+        ):
+            if count:
+                self._add(*failure, key="", count=int(count))
+
+    def _add(self, reason: str, detail: str, *, key: str, count: int = 1) -> None:
+        self.counts[reason] += count
+        self.examples.setdefault(reason, (key, detail))

@@ -33,6 +33,7 @@ class Run:
       written: time of its last write, by the clock of the store.
       done_before: number of samples that earlier attempts had converted.
       ended: time when it ended or left its job, by the clock of its machine; 0 before.
+      refusal: message of the `RequestError` with which a job that lists the input refuses it; "" if it does not.
     """
 
     host: str
@@ -44,6 +45,7 @@ class Run:
     done_before: int
     written: float = 0.0
     ended: float = 0.0
+    refusal: str = ""
 
     @classmethod
     def left(cls) -> Run:

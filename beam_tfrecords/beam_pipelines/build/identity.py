@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from beam_tfrecords.beam_pipelines.messages.notes import describe_request
+from beam_tfrecords.beam_pipelines.build.checks.settings import describe_request
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.escaping import escape
+from beam_tfrecords.features.contents import CLASSES
 from beam_tfrecords.transforms.identity import digest
+from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.published_settings import publish_settings, published_paths
-from beam_tfrecords.transforms.sources.meaning.ledger import Entry
+from beam_tfrecords.transforms.sources.description import Description
+from beam_tfrecords.transforms.sources.detect.judge import find_unused
+from beam_tfrecords.transforms.sources.meaning.ledger import (
+    STRUCTURE,
+    Entry,
+    find_renumbered,
+    find_unstored,
+    number_labels,
+)
+from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.listing.listing import Listing
 
 # Duplicates are dropped after the blocks are written, so a resumed build may change this and keep its blocks.
 _AFTER_BLOCKS = frozenset({"duplicates"})
@@ -97,3 +112,40 @@ def _decisive_settings(spec: BuildSpec) -> dict[str, Any]:
     }
     # A spec has the features of a layout alone.
     return {**decisive, "keeps_records": True} if spec.layout and spec.layout.keeps_records else decisive
+
+
+def make_ledger(
+    spec: BuildSpec, source: Source, listing: Listing, tally: Tally, classes: ClassNames
+) -> tuple[Entry, ...]:
+    """Returns the ledger of a listed input.
+
+    Args:
+      spec: the request, with its layout.
+      source: the listed source.
+      listing: its samples.
+      tally: files that are not samples, and the fields that the source has seen.
+      classes: the classes of the dataset.
+    """
+    layout, seen = spec.layout, source.description
+    if layout is None or layout.keeps_records:
+        return ()
+    uses = seen.uses
+    if spec.map is not None:
+        # The function receives everything that the source reads.
+        uses = dict.fromkeys(uses, STRUCTURE)
+    found = [*find_unstored(tally.fields, uses, layout)]
+    if seen.table is not None and not spec.needs.takes_all:
+        found += find_unused(seen.table, _used_columns(spec, seen), seen.other_images, count=listing.total)
+    if spec.map is None:
+        named = spec.class_names
+        of_list: dict[Scalar, int] = dict(zip(named.names, named.numbers, strict=False)) if named is not None else {}
+        numbers = {**seen.class_numbers, **of_list} or number_labels(listing.labels)
+        found += find_renumbered(numbers, classes, layout)
+    return tuple(found)
+
+
+def _used_columns(spec: BuildSpec, seen: Description) -> set[str | None]:
+    """Returns the columns of the source that the layout stores, or that decide what is stored."""
+    needs = spec.needs
+    is_label = CLASSES & needs.contents or seen.label_column in (needs.columns or ())
+    return {name for name in seen.used if is_label or name != seen.label_column}

@@ -16,7 +16,6 @@ from beam_tfrecords.beam_pipelines.build.heartbeat import Run
 from beam_tfrecords.beam_pipelines.build.listing.list_for_build import add_listing, sending_pipeline
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.lock import HeldOutput, LockedOutput, refuse_other
-from beam_tfrecords.beam_pipelines.build.output.refusal import Refusal
 from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
 from beam_tfrecords.beam_pipelines.build.prepare import resolve_listed
 from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
@@ -68,7 +67,6 @@ def submit_unlisted(
         sent.partitions = [source.pipeline.without_code()]
     storage.write_bytes(folder.request, cloudpickle.dumps((given, spec, sent, fence)))
     write_state(folder.run, Run.left())
-    storage.delete_files([folder.refused])
 
     def add_stages(root: beam.Pipeline) -> None:
         build = (
@@ -107,7 +105,8 @@ def _resolve(_: Any, *, folder: str) -> ResolvedBuild:
         with trying_suggestions(given):
             build = resolve_listed(spec, source, folder, HeldOutput(spec.output, check_output(spec), fence))
     except RequestError as error:
-        Refusal(str(error), error.code).write(folder)
+        run = read_state(Run, listing.run) or Run.left()
+        write_state(listing.run, dataclasses.replace(run, refusal=str(error)))
         storage.delete_files([listing.job])
         raise
     # On a retry, the record is already there.

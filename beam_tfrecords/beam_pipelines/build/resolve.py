@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.estimates import estimate_index_row, estimate_output
 from beam_tfrecords.beam_pipelines.build.identity import build_folder
 from beam_tfrecords.beam_pipelines.build.output.previous import NOTHING, Previous, plan_reuse, record_settings
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
@@ -36,13 +35,16 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.settings import slice_of
-from beam_tfrecords.transforms.shards.plan import ShardPolicy
+from beam_tfrecords.transforms.shards.plan import ShardPolicy, estimate_output
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
 from beam_tfrecords.transforms.workspace.output_folder import Journal
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.blocks.filtering import Condition
+
+# Bytes of an index row beside its key.
+_ROW_BYTES = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +152,8 @@ def plan_search(spec: BuildSpec, plan: BlockPlan, listing: Listing) -> Duplicate
     return DuplicateSearch(
         folder=plan.folder,
         listed=dict(listing.samples),
-        row_bytes=estimate_index_row(listing),
+        # A row contains its key twice, also in its file name.
+        row_bytes=_ROW_BYTES + 2 * sum(listing.ref_bytes.values()) // max(1, listing.total),
         drops=spec.duplicates is Duplicates.DROP,
         near_distance=spec.near_duplicates,
         layout=plan.convert.layout,

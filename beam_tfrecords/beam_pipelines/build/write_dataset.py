@@ -12,10 +12,9 @@ from apache_beam.pvalue import AsSingleton
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.checks.output import check_output
+from beam_tfrecords.beam_pipelines.build.checks.output import check_location, check_output
 from beam_tfrecords.beam_pipelines.build.listing.finish_listing import plan_listing
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
-from beam_tfrecords.beam_pipelines.build.output.location import check_location
 from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
 from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
 from beam_tfrecords.beam_pipelines.build.prepare import resolve_listed

@@ -15,13 +15,13 @@ from beam_tfrecords.beam_pipelines.build.build import build_dataset
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, UNPUBLISHED
-from beam_tfrecords.beam_pipelines.messages.outcome_lines import (
-    describe_versions,
-    explain_unpublished,
-)
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published
 from beam_tfrecords.beam_pipelines.messages.run_summary import RunSummary
-from beam_tfrecords.beam_pipelines.messages.summary import summarize
+from beam_tfrecords.beam_pipelines.messages.summary import (
+    describe_versions,
+    explain_unpublished,
+    summarize,
+)
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord

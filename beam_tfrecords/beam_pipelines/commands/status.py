@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.output.previous import open_newest
-from beam_tfrecords.beam_pipelines.build.output.refusal import read_refusal
 from beam_tfrecords.beam_pipelines.build.output.state import (
     GOING,
+    BuildState,
+    OutputState,
     describe_builds,
     describe_status,
     find_running,
     now_at,
 )
 from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
-from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, exit_code_of
-from beam_tfrecords.beam_pipelines.messages.outcome_lines import explain_unpublished
-from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
+from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, WRONG_REQUEST, exit_code_of
+from beam_tfrecords.beam_pipelines.messages.outcomes import Published
 from beam_tfrecords.beam_pipelines.messages.progress import Progress, describe_stage
 from beam_tfrecords.beam_pipelines.messages.run_summary import JSON_FORMAT, RunSummary
 from beam_tfrecords.beam_pipelines.messages.summary import (
     HEADERS,
     describe_reasons,
+    explain_unpublished,
     format_bytes,
     format_cells,
     format_table,
@@ -42,10 +41,8 @@ from beam_tfrecords.dataset.versions import list_versions, read_listed
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import write_json
 from beam_tfrecords.storage.beside import does_not_exist
-from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.request.build_spec import read_output
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
-from beam_tfrecords.transforms.workspace.counts import StageCounts
 
 # State of a build -> introduces the runner's reason.
 _SAID = {
@@ -89,9 +86,9 @@ def status(argv: Sequence[str]) -> int:
             found = _follow(output, summary)
     else:
         found = describe_status(output, now=now_at(output))
-    show(*(write_json({**JSON_FORMAT, **found}, indent=2).splitlines() if arguments.json else _lines(found)))
+    show(*(write_json({**JSON_FORMAT, **found.to_json()}, indent=2).splitlines() if arguments.json else _lines(found)))
     ended = summary.exit_code if arguments.follow else DONE
-    return ended or (FAILED if found["latest_damage"] else DONE)
+    return ended or (FAILED if found.latest_damage else DONE)
 
 
 def make_parser() -> Parser:
@@ -128,21 +125,21 @@ def _hold(output: str, version: str | None) -> None:
             storage.delete_if_empty(staging)
 
 
-def _follow_builds(output: str) -> dict[str, Any] | None:
+def _follow_builds(output: str) -> BuildState | None:
     """Shows the progress of running builds until none runs, or until a runner does not answer for a minute.
 
     Returns:
       The last description of the last build that ran; None if none did.
     """
-    followed: dict[str, Any] | None = None
+    followed: BuildState | None = None
     while build := _find_going(output):
-        folder, listed = build["folder"], build["listed"]
+        folder, listed = build.folder, build.listed
         answered = time.monotonic()
         # Without a launcher that follows it, a job does not report its number of samples.
         with Progress(folder, total=listed) if listed else contextlib.nullcontext():
-            while build and build["folder"] == folder:
+            while build and build.folder == folder:
                 followed = build
-                if build["state"] != "unknown":
+                if build.state != "unknown":
                     answered = time.monotonic()
                 elif time.monotonic() - answered > AWAY:
                     return followed
@@ -151,114 +148,107 @@ def _follow_builds(output: str) -> dict[str, Any] | None:
     return followed
 
 
-def _find_going(output: str) -> dict[str, Any] | None:
+def _find_going(output: str) -> BuildState | None:
     """Returns the running build once its input is listed; None if there is none."""
     while True:
         build = find_running(describe_builds(output, now=now_at(output)))
-        if build or describe_status(output, now=now_at(output))["state"] != "listing":
+        if build or describe_status(output, now=now_at(output)).state != "listing":
             return build
         time.sleep(_FOLLOW_SECONDS)
 
 
-def _find_end(output: str, followed: dict[str, Any] | None, found: Mapping[str, Any]) -> Published | Unpublished | None:
-    """Returns how the last build ended; None if the output has neither a build nor a dataset.
+def _find_failure(build: BuildState) -> tuple[int, str] | None:
+    """Returns exit code and message of a build that failed, was refused or whose end is unknown; None for others."""
+    match build.state:
+        case "refused":
+            return WRONG_REQUEST, build.why[0]
+        case "unknown":
+            return FAILED, f"{build.why[0]}, so nobody knows how the job ends; run this command again"
+        case "dead":
+            why = build.why[0] if build.why else "it ended without a result"
+            return FAILED, f"the build is dead: {why}; the command that started it resumes from its finished blocks"
+    return None
 
-    Args:
-      output: the folder that was given to `convert`.
-      followed: the last description of the build that was followed; None describes what is there.
-      found: the description of the output.
 
-    Raises:
-      RequestError: the job that listed the input found that it does not fit the request.
-      BuildError: the build failed, or its runner does not answer.
-    """
-    builds = describe_builds(output, now=now_at(output)) if followed else list(filter(None, [found["build"]]))
-    for build in builds:
-        if followed is not None and build["folder"] != followed["folder"]:
-            continue
-        match build["state"]:
-            case "unpublished" if values := read_outcome(build["folder"]):
-                return Unpublished.of(values)
-            case "refused" if refusal := read_refusal(build["folder"]):
-                raise refusal.error()
-            case "unknown":
-                raise BuildError(f"{build['why'][0]}, so nobody knows how the job ends; run this command again")
-            case "dead":
-                why = build["why"][0] if build["why"] else "it ended without a result"
-                raise BuildError(
-                    f"the build is dead: {why}; the command that started it resumes from its finished blocks"
-                )
-    version = followed["version"] if followed else found["latest"]
+def _find_published(output: str, followed: BuildState | None, found: OutputState) -> Published | None:
+    """Returns the dataset that the last build has published or found unchanged; None if there is none."""
+    version = followed.version if followed else found.latest
+    request_metrics = followed.request_metrics if followed else {}
     dataset, _ = open_published(storage.join(output, version) if version else output)
-    request_metrics = followed["request_metrics"] if followed else {}
     if dataset is None and version:
         # A build that repeats the newest version removes its own.
         dataset, _ = open_newest(output)
-        if dataset is not None:
-            return Published(dataset, is_unchanged=True, request_metrics=request_metrics)
-    if dataset is None:
-        if followed:
-            raise BuildError(f"the build ended, and {output} holds no dataset of it; the log of its runner may say why")
-        return None
-    published = Published(dataset, request_metrics=request_metrics)
-    if not version:
-        return published
+        return Published(dataset, is_unchanged=True, request_metrics=request_metrics) if dataset else None
+    if dataset is None or not version:
+        return Published(dataset, request_metrics=request_metrics) if dataset else None
     there = {one.name for one in list_versions(output)}
     removed = sorted(name for name in read_listed(output, version) if name not in there)
-    return dataclasses.replace(published, removed=tuple(removed), pinned=read_pinned(output))
+    return Published(dataset, request_metrics=request_metrics, removed=tuple(removed), pinned=read_pinned(output))
 
 
-def _follow(output: str, summary: RunSummary) -> dict[str, Any]:
+def _follow(output: str, summary: RunSummary) -> OutputState:
     """Follows running builds, and fills in how the last one ended; returns the description of the output then."""
     followed = _follow_builds(output)
-    if followed and followed["since"]:
-        summary.began = datetime.datetime.fromisoformat(followed["since"].replace("Z", "+00:00")).timestamp()
-    found = describe_status(output, now=now_at(output))
+    if followed and followed.since:
+        summary.began = datetime.datetime.fromisoformat(followed.since.replace("Z", "+00:00")).timestamp()
+    found, last = describe_status(output, now=now_at(output)), None
+    if followed is None:
+        last = found.build
+    else:
+        builds = describe_builds(output, now=now_at(output))
+        last = next((build for build in builds if build.folder == followed.folder), None)
+    if last is not None and (failure := _find_failure(last)):
+        summary.add_failure(*failure)
+        return found
     try:
-        outcome = _find_end(output, followed, found)
+        published = None if last and last.unpublished else _find_published(output, followed, found)
     except (BuildError, RequestError) as error:
         summary.add_failure(exit_code_of(error), str(error))
         return found
-    if isinstance(outcome, Published):
-        summary.add_published(outcome)
+    if last is not None and last.unpublished:
+        summary.add_unpublished(last.unpublished, next(explain_unpublished(last.unpublished)))
+    elif published is not None:
+        summary.add_published(published)
         if followed is None:
-            summary.succeeded = storage.stat(storage.join(outcome.path, SUCCESS)).modified
-    elif outcome is not None:
-        summary.add_unpublished(outcome, next(explain_unpublished(outcome)))
-    if found["latest_damage"] and not summary.exit_code:
-        summary.add_failure(FAILED, found["latest_damage"])
+            summary.succeeded = storage.stat(storage.join(published.path, SUCCESS)).modified
+    elif followed is not None:
+        why = f"the build ended, and {output} holds no dataset of it; the log of its runner may say why"
+        summary.add_failure(FAILED, why)
+        return found
+    if found.latest_damage and not summary.exit_code:
+        summary.add_failure(FAILED, found.latest_damage)
     return found
 
 
-def _lines(found: dict[str, Any]) -> Iterator[str]:
-    build = found["build"]
-    yield f"{found['output']}: {found['state']}"
-    if found["holder"]:
-        yield f"the input is being listed by {found['holder']}"
+def _lines(found: OutputState) -> Iterator[str]:
+    build = found.build
+    yield f"{found.output}: {found.state}"
+    if found.holder:
+        yield f"the input is being listed by {found.holder}"
     if build is not None:
         yield from _build_lines(build)
-    if dataset := found["dataset"]:
+    if dataset := found.dataset:
         records, failures = counted(dataset["records"], "record"), counted(dataset["failures"], "failure")
         yield f"dataset: {records}, {failures}, {format_bytes(dataset['bytes'])}, published {dataset['published']}"
-    if found["versions"] or found["not_versions"]:
+    if found.versions or found.not_versions:
         rows = [["version", *HEADERS.values(), ""]]
-        for version in found["versions"]:
-            marks = [LATEST] * (version["name"] == found["latest"]) + ["pinned"] * (version["name"] == found["pinned"])
+        for version in found.versions:
+            marks = [LATEST] * (version["name"] == found.latest) + ["pinned"] * (version["name"] == found.pinned)
             is_unknown = version["records"] is None
             marks += ["damaged"] if version["damage"] else ["not finished"] * is_unknown
             cells = [""] * len(HEADERS) if is_unknown else format_cells(version)
             rows.append([version["name"], *cells, ", ".join(marks)])
-        rows += [[name, *[""] * len(HEADERS), "not a version of this dataset"] for name in found["not_versions"]]
+        rows += [[name, *[""] * len(HEADERS), "not a version of this dataset"] for name in found.not_versions]
         yield from format_table(rows)
-    if run := found["last_unchanged"]:
+    if run := found.last_unchanged:
         took = format_seconds(run["seconds"])
         yield f"last run: {run['ended']}, took {took}, and found nothing new since {run['version']}"
-    if found["removed_versions"]:
-        yield f"removed: {', '.join(found['removed_versions'])}"
-    if found["pinned"]:
-        yield f"{LATEST} stays at {found['pinned']} until --unpin; new versions are written beside it"
-    yield from (f"note: {note}" for note in found["notes"])
-    debris = found["debris"]
+    if found.removed_versions:
+        yield f"removed: {', '.join(found.removed_versions)}"
+    if found.pinned:
+        yield f"{LATEST} stays at {found.pinned} until --unpin; new versions are written beside it"
+    yield from (f"note: {note}" for note in found.notes)
+    debris = found.debris
     if debris["builds"] or debris["bytes"]:
         count = debris["builds"]
         what = counted(count, "dead build") if count else "temporary files"
@@ -266,33 +256,31 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"left over: {what}, {size}; rerun the command to resume; any other build deletes it"
 
 
-def _build_lines(build: dict[str, Any]) -> Iterator[str]:
-    if build["host"]:
-        who = f"process {build['process']} on {build['host']}"
+def _build_lines(build: BuildState) -> Iterator[str]:
+    if build.host:
+        who = f"process {build.process} on {build.host}"
         # A launcher that exited on purpose sends no heartbeats.
-        is_there = not build["job"] or build["samples_per_second"] is not None
-        last = f", last heartbeat {build['last_heartbeat']}" if is_there else ""
-        yield f"{'build:' if is_there else 'submitted by'} {who}, since {build['since']}{last}"
-    if build["job"]:
-        job = build["job"]
-        yield f"job: {job['job_id'] or job['name']} on {job['runner']}, {job['url']}"
-    if build["listed"]:
-        blocks = f"{build['blocks_done']:,} of {build['blocks']:,}"
-        last = f", the last one at {build['last_block']}" if build["last_block"] else ""
-        yield f"samples: {build['done']:,} of {build['listed']:,}; blocks: {blocks}{last}"
-        stages = StageCounts(**build["stages"])
-        if build["state"] in GOING and (build["done"] >= build["listed"] or stages.follow_blocks):
-            yield f"stage: {describe_stage(stages)}"
-    if build["state"] != "unpublished":
-        yield from describe_reasons(build["failure_reasons"])
-    if build["samples_per_second"]:
-        left = f", about {datetime.timedelta(seconds=build['seconds_left'] or 0)} left"
-        yield f"speed: {build['samples_per_second']:,} samples/s{left}"
-    yield from build["notes"]
-    if build["state"] == "refused":
-        yield f"exit code {build['exit_code']}: {build['why'][0]}"
-    if build["why"] and build["state"] in _SAID:
-        yield f"{_SAID[build['state']]}: {build['why'][0]}"
-    if build["state"] == "unpublished" and (outcome := read_outcome(build["folder"])):
+        is_there = not build.job or build.samples_per_second is not None
+        last = f", last heartbeat {build.last_heartbeat}" if is_there else ""
+        yield f"{'build:' if is_there else 'submitted by'} {who}, since {build.since}{last}"
+    if job := build.job:
+        yield f"job: {job.job_id or job.name} on {job.runner}, {job.url}"
+    if build.listed:
+        blocks = f"{build.blocks_done:,} of {build.blocks:,}"
+        last = f", the last one at {build.last_block}" if build.last_block else ""
+        yield f"samples: {build.done:,} of {build.listed:,}; blocks: {blocks}{last}"
+        if build.state in GOING and (build.done >= build.listed or build.stages.follow_blocks):
+            yield f"stage: {describe_stage(build.stages)}"
+    if build.state != "unpublished":
+        yield from describe_reasons(build.failure_reasons)
+    if build.samples_per_second:
+        left = f", about {datetime.timedelta(seconds=build.seconds_left or 0)} left"
+        yield f"speed: {build.samples_per_second:,} samples/s{left}"
+    yield from build.notes
+    if build.state == "refused":
+        yield f"exit code {build.exit_code}: {build.why[0]}"
+    if build.why and build.state in _SAID:
+        yield f"{_SAID[build.state]}: {build.why[0]}"
+    if build.unpublished:
         yield "exit code 3:"
-        yield from (f"  {line}" for line in explain_unpublished(Unpublished.of(outcome)))
+        yield from (f"  {line}" for line in explain_unpublished(build.unpublished))

@@ -11,8 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.settings.beam_flags import OUR_FLAGS, add_beam_flags, flag_names
-from beam_tfrecords.beam_pipelines.settings.command_line import Parser, make_parser, refuse_unknown
+from beam_tfrecords.beam_pipelines.settings.command_line import (
+    OUR_FLAGS,
+    Parser,
+    add_beam_flags,
+    flag_names,
+    make_parser,
+    refuse_unknown,
+)
 from beam_tfrecords.beam_pipelines.settings.definitions import RUNNER_FLAGS
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import whole_number

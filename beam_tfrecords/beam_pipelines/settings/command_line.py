@@ -14,7 +14,6 @@ from typing import Any, NoReturn, TypeVar
 import yaml
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_tfrecords.beam_pipelines.settings.definitions import RUNNER_FLAGS, SETTINGS, show_flags
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError
@@ -22,7 +21,6 @@ from beam_tfrecords.habits import explain_name, is_habit
 from beam_tfrecords.transforms.service_faults import describe_fault
 
 Value = TypeVar("Value")
-
 # Files for programs; also not settings.
 SUMMARY_FILES = {
     "json_summary": "file for a summary in JSON, written on failure too",
@@ -38,7 +36,6 @@ _SWITCHES = {
     "quiet": "print nothing if the build succeeds; errors and warnings only",
     "verbose": "show the log of the program and of Beam",
 }
-
 _EPILOG = """\
 examples:
   beam-tfrecords convert photos/ out/ --image_size=256
@@ -49,8 +46,6 @@ examples:
 Every other flag goes to Beam (--runner, --direct_num_workers, ...). On Flink,
 --max_slots=NUMBER leaves the other free task slots to other jobs.
 """
-
-
 # Settings at the top of the help.
 _USED_FIRST = frozenset(
     {
@@ -58,6 +53,8 @@ _USED_FIRST = frozenset(
         *("image_column", "label_column", "max_failures", "overwrite"),
     }
 )
+# Flags that Beam lacks.
+OUR_FLAGS = {"max_slots": "task slots of a Flink cluster that a job takes at most; the others stay free"}
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -379,3 +376,19 @@ def _refuse_key(path: str, name: str) -> RequestError:
     return RequestError(
         f"--spec={path}: unknown key {name!r}; {hint or 'docs/settings.md lists all keys'}", code="unknown_setting"
     )
+
+
+def add_beam_flags(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Adds the flags of Beam and its runners, and ours, to a parser; imports Beam."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    for options in sorted(PipelineOptions.__subclasses__(), key=lambda kind: kind.__name__):
+        options._add_argparse_args(parser)
+    for name, help_text in OUR_FLAGS.items():
+        parser.add_argument(f"--{name}", help=help_text)
+    return parser
+
+
+def flag_names(parser: argparse.ArgumentParser) -> list[str]:
+    """Returns the names of a parser's flags, without dashes."""
+    return [flag.lstrip("-") for action in parser._actions for flag in action.option_strings]

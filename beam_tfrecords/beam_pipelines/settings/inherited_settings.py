@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,27 @@ def read_request(raw_values: Mapping[str, Any]) -> BuildSpec:
     for setting in settings_of(SourceSpec):
         of_input[setting.name] = setting.value_of(raw_values, of_input)
     return read_build_spec(_inherit_settings(raw_values, of_input))
+
+
+def read_call(input: Any, output: Any, settings: Mapping[str, Any]) -> BuildSpec:
+    """Returns the request that the arguments of `build` and `plan` make.
+
+    Raises:
+      RequestError, BuildError: as `read_request`.
+      TypeError: an argument is given twice.
+    """
+    given = {name: value for name, value in (("input", input), ("output", output)) if value is not None}
+    twice = next((name for name in given if name in settings), None)
+    if twice is not None:
+        raise TypeError(f"`{twice}` is given twice: as {given[twice]!r}, and by its name as {settings[twice]!r}")
+    return read_request({name: _as_plain(value) for name, value in {**given, **settings}.items()})
+
+
+def _as_plain(value: Any) -> Any:
+    """Converts a value to the types of a spec file: tuples become lists, `pathlib.Path`s strings."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return [_as_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _inherit_settings(raw_values: Mapping[str, Any], of_input: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,19 +6,28 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import Layout
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS, Part, RangeKey
 
 # Maximum bytes and shards of a group of consecutive shards, which one worker composes. The worker reads each part only
 # once for all shards of its group, and there are still enough groups for many workers.
 _GROUP_BYTES = 16 << 20
 _GROUP_SHARDS = 64
-
 # (bytes, records)
 Size: TypeAlias = "tuple[int, int]"
 # (split, first shard, end of the range of shards, number of shards of the split, bytes of the split)
 GroupKey: TypeAlias = "tuple[str, int, int, int, int]"
 # (bytes of the split before the part, part)
 PlacedPart: TypeAlias = "tuple[int, Part]"
+# Bytes per stored pixel, for all channels: typical of photos as JPEG at quality 95, as PNG and as WebP. An estimate
+# is enough: it determines the number of blocks, not their content.
+_BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
+# Bytes of an encoded image in addition to its pixels: in tiny images, the tables of a JPEG dominate.
+_HEADER_BYTES = {ImageEncoding.JPEG: 620, ImageEncoding.KEEP: 620}
+_UNKNOWN_FILE_BYTES = 100_000
+_ROW_BYTES = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,3 +125,18 @@ def every_group(
         shards = policy.count(total, records=records)
         for group in group_shards(split, 0, shards - 1, total=total, shards=shards):
             yield group, None
+
+
+def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_bytes: int) -> int:
+    """Estimates the size of the records of these samples in bytes."""
+    if layout.keeps_records:
+        return source_bytes
+    if Content.IMAGE not in layout.required:
+        return samples * _ROW_BYTES
+    if image.image_size is None:
+        return source_bytes or samples * _UNKNOWN_FILE_BYTES
+    # A photo's longer side is about 4/3 of its shorter one.
+    pixels = image.image_size[0] * image.image_size[1] * 4 / 3
+    bytes_per_pixel = _BYTES_PER_PIXEL.get(image.image_encoding, image.channels or 3)
+    header_bytes = _HEADER_BYTES.get(image.image_encoding, 0)
+    return int(samples * (pixels * bytes_per_pixel * image.stored_bits / 8 + header_bytes + _ROW_BYTES))

@@ -9,7 +9,6 @@
     listing/ containers/ staging/          references, checkpoints, and copies of samples without random access
     containers.msgpack                     the containers to list
     request.pickle run.json job.json       the request, and its job, if the job makes the listing
-    refused                                why the request does not fit the listing, if it does not
   <digest>/                                folder of one build, see `BuildFolder`
     run.json job.json version started outcome.json
     listing/ chunks                        references, and the names of their files
@@ -139,7 +138,6 @@ class BuildFolder:
       chunks: file with the names of the chunk files.
       containers: file with the containers to list.
       request: file with the request of a job that makes its listing.
-      refused: file that says why the request does not fit the listing.
       blocks: folder of the checkpoints of blocks.
       unfinished: file that exists if an attempt at a block did not end.
       staging: folder of copies of samples without random access.
@@ -158,7 +156,7 @@ class BuildFolder:
         self.version, self.started = file("version"), file("started")
         self.outcome = file("outcome.json")
         self.chunks, self.containers = file("chunks"), file("containers.msgpack")
-        self.request, self.refused = file("request.pickle"), file("refused")
+        self.request = file("request.pickle")
         self.listing, self.blocks, self.staging = file("listing"), file("blocks"), file("staging")
         self.unfinished = file("unfinished")
         self.parts, self.distinct = file("parts"), file("distinct")

@@ -11,10 +11,16 @@ from typing import Any
 import pytest
 
 from beam_tfrecords.beam_pipelines.runners import jobs
-from beam_tfrecords.beam_pipelines.runners.failures import JobFailedError
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_state
-from beam_tfrecords.beam_pipelines.runners.flink_job import FlinkJob
-from beam_tfrecords.beam_pipelines.runners.jobs import FollowedJob, JobRecord, JobState, Phase, UnreachableError
+from beam_tfrecords.beam_pipelines.runners.flink_runner import FlinkJob
+from beam_tfrecords.beam_pipelines.runners.jobs import (
+    FollowedJob,
+    JobFailedError,
+    JobRecord,
+    JobState,
+    Phase,
+    UnreachableError,
+)
 from beam_tfrecords.beam_pipelines.runners.portable_runner import ServerJob
 from beam_tfrecords.errors import BuildError
 from tests.integration.servers.processes import free_port

@@ -155,7 +155,7 @@ import contextlib, io, json
 from beam_tfrecords.beam_pipelines.commands.cli import main
 from beam_tfrecords.beam_pipelines.build.identity import listing_folder
 from beam_tfrecords.beam_pipelines.settings.command_line import make_parser, parse_arguments, refuse_unknown
-from beam_tfrecords.beam_pipelines.settings.beam_flags import flag_names
+from beam_tfrecords.beam_pipelines.settings.command_line import flag_names
 from beam_tfrecords.beam_pipelines.settings.definitions import flags_table, read_build_spec
 from beam_tfrecords.errors import RequestError
 

@@ -14,13 +14,11 @@ import yaml
 from hypothesis import strategies as st
 
 from beam_tfrecords import habits
-from beam_tfrecords.beam_pipelines.build.call_arguments import read_arguments
 from beam_tfrecords.beam_pipelines.commands.cli import _COMMANDS
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
-from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
-from beam_tfrecords.beam_pipelines.settings.command_line import Parser, parse_arguments
+from beam_tfrecords.beam_pipelines.settings.command_line import Parser, add_beam_flags, flag_names, parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import RUNNER_FLAGS, SETTINGS, show_flags
-from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_call, read_request
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.habits import explain_name, find_command
 from beam_tfrecords.nearest import find_near
@@ -90,7 +88,7 @@ def in_spec(file, name: str, value) -> str:
 
 
 def in_python(name: str, value) -> str:
-    return refuse(lambda: read_arguments("input_folder", "output_folder", (), {name: value}))
+    return refuse(lambda: read_call("input_folder", "output_folder", {name: value}))
 
 
 def answers(messages, meant: str) -> None:

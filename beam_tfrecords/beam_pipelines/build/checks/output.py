@@ -1,7 +1,8 @@
-"""Checks the content of the output before anything starts."""
+"""Checks the location and the content of the output before anything starts."""
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 
 from beam_tfrecords import storage
@@ -10,7 +11,17 @@ from beam_tfrecords.dataset.pointers import check_pointers
 from beam_tfrecords.dataset.published import is_foreign, read_latest
 from beam_tfrecords.dataset.versions import State, list_versions
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.storage.paths import literal_prefix
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
+from beam_tfrecords.transforms.sources.braces import expand_braces, has_braces
+from beam_tfrecords.transforms.sources.inputs import (
+    has_wildcards,
+    name_inputs,
+    names_several,
+    split_of_word,
+)
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.output_folder import check_versions_root, find_replaced_files
 
 
@@ -60,3 +71,86 @@ def check_output(spec: BuildSpec) -> list[str]:
         check_pointers(spec.output)
         return []
     return find_replaced_files(spec.output)
+
+
+def check_location(spec: BuildSpec) -> None:
+    """Checks that the output is a folder of its own: not inside the input, and not around it.
+
+    Links are resolved, so a second name for a folder is recognized.
+
+    Raises:
+      RequestError: the output cannot be reached, is a file, or overlaps the input.
+    """
+    try:
+        is_file = storage.is_file(spec.output)
+    except (OSError, storage.SchemeError) as error:
+        if isinstance(error, OSError) and storage.is_service_fault(error):
+            raise BuildError(f"{error}; once this is fixed, run the same command again") from error
+        raise RequestError(f"`output={spec.output}`: cannot be reached: {error}", code="output_unreachable") from error
+    if is_file:
+        raise RequestError(f"`output={spec.output}`: is a file; expected a folder", code="not_a_folder")
+    output = storage.real_path(spec.output)
+    temporary = Workspace(spec.output).path
+    leads_to = storage.real_path(temporary)
+    if leads_to != Workspace(output).path:
+        raise RequestError(
+            f"`output={spec.output}`: {temporary} links to {leads_to}; remove the link", code="linked_workspace"
+        )
+    for word in name_inputs(spec.input).paths:
+        for path in expand_braces(word) if has_braces(word) and names_several(word) else [word]:
+            if _reads_in(path, output):
+                raise RequestError(
+                    f"`output={spec.output}`: lies inside `input={word}`, so the next build would read it as input; "
+                    "choose a folder outside",
+                    code="overlapping_folders",
+                )
+            _refuse_around(spec.output, "input", path)
+    for _, path in map(split_of_word, spec.mask_root):
+        if _is_in(output, storage.real_path(path)):
+            raise RequestError(
+                f"`output={spec.output}`: lies inside `mask_root={path}`; choose a folder outside",
+                code="overlapping_folders",
+            )
+        _refuse_around(spec.output, "mask_root", path)
+    for _, path in map(split_of_word, spec.image_root):
+        _refuse_around(spec.output, "image_root", path)
+    reuse = spec.reuse
+    if reuse not in (None, NO_REUSE) and _is_in(output, reused := storage.real_path(reuse)) and output != reused:
+        raise RequestError(
+            f"`output={spec.output}`: lies inside `reuse={reuse}`; choose a folder outside", code="overlapping_folders"
+        )
+
+
+def _refuse_around(output: str, setting: str, path: str) -> None:
+    start = literal_prefix(path).rpartition("/")[0] or "/" if has_wildcards(path) else path
+    if not storage.is_web(path) and _is_in(storage.real_path(start), storage.real_path(output)):
+        raise RequestError(
+            f"`output={output}`: holds `{setting}={path}`, so the dataset would be among its own input; choose a "
+            "separate folder",
+            code="overlapping_folders",
+        )
+
+
+def _reads_in(path: str, output: str) -> bool:
+    """Whether a folder or glob of the input may match files in the output, given as a real path."""
+    if storage.is_web(path):
+        return False
+    if not has_wildcards(path):
+        return _is_in(output, storage.real_path(path)) and storage.is_folder(path)
+    start = literal_prefix(path).rpartition("/")[0]
+    root = storage.real_path(start or "/")
+    if not _is_in(output, root):
+        return False
+    folders = [name for name in output[len(root) :].split("/") if name]
+    patterns = path[len(start) :].strip("/").split("/")
+    for folder, pattern in zip(folders, patterns, strict=False):
+        if "**" in pattern:
+            return True
+        if not fnmatch.fnmatchcase(folder, pattern):
+            return False
+    return len(patterns) > len(folders)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    """Whether a real path is a folder or lies inside it."""
+    return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

@@ -1,9 +1,9 @@
-"""Refuses settings that cannot act. Each setting declares here what it needs besides a source that takes it."""
+"""Refuses or notes settings that cannot act; each setting declares here what it needs besides its source."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
@@ -11,7 +11,9 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import Layout
-from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.publishing.tfds_metadata import features_as_bytes
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, OutputSettings
 from beam_tfrecords.transforms.settings import settings_of, slice_of, write_settings
 from beam_tfrecords.transforms.sources.inputs import name_inputs, split_of_word
 from beam_tfrecords.transforms.sources.source import Source
@@ -29,6 +31,9 @@ _TABLES = ("csv", "jsonl", "parquet")
 # Arrays whose labels are numbers.
 _NUMBERED = ("idx", "cifar")
 _WEB = ("http://", "https://")
+# Settings that only act together with others.
+_RESIZING = ("resample", "upscale")
+_QUALITY = (ImageEncoding.JPEG, ImageEncoding.WEBP)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,6 +178,7 @@ _VERSIONED = (
     "max_size_ratio",
 )  # fmt: skip
 
+
 # Setting -> what it needs. The others need nothing, or another place checks or notes them: the registry, `BuildSpec`,
 # the listing, a source.
 NEEDS: Mapping[str, Need] = {
@@ -287,3 +293,52 @@ def _refusal(name: str, value: object, lacks: str) -> RequestError:
     shown = ",".join(map(str, value)) if isinstance(value, list | tuple) else value
     quoted = f"`{name}`" if value is True or value is None else f"`{name}={shown}`"
     return RequestError(f"{quoted}: {lacks}; leave `{name}` out", code="setting_not_applicable")
+
+
+def describe_request(spec: BuildSpec) -> list[str]:
+    """Returns the notes that follow from the request alone; they quote settings as `name=value`."""
+    layout = spec.layout or Layout(())
+    return [*_idle_settings(spec, layout), *_tfds_notes(spec, layout)]
+
+
+def _idle_settings(spec: BuildSpec, layout: Layout) -> Iterator[str]:
+    """Yields notes on settings that differ from their defaults and have no effect."""
+    image = _changed(spec, ImageSpec)
+    if Content.IMAGE not in layout.required:
+        if image:
+            yield f"{_quote(image)}: without effect, because the layout has no image"
+        return
+    resizing = {name: image[name] for name in _RESIZING if name in image}
+    if resizing and spec.image_size is None:
+        yield f"{_quote(resizing)}: without effect, because there is no `image_size`"
+    if "jpeg_quality" in image and spec.image_encoding not in _QUALITY:
+        encoding = spec.image_encoding.value
+        yield f"{_quote({'jpeg_quality': image['jpeg_quality']})}: without effect with `image_encoding={encoding}`"
+    if "codec" in image and (spec.bit_depth == 16 or Content.ARRAY in layout.required):
+        why = "on arrays" if Content.ARRAY in layout.required else "with `bit_depth=16`"
+        yield f"{_quote({'codec': image['codec']})}: without effect {why}"
+    if spec.num_shards is not None and "shard_size" in _changed(spec, OutputSettings):
+        yield f"`shard_size={spec.shard_size}`: without effect, because `num_shards={spec.num_shards}` sets the number"
+
+
+def _tfds_notes(spec: BuildSpec, layout: Layout) -> Iterator[str]:
+    if spec.compression == "gzip":
+        yield "TensorFlow Datasets cannot read GZIP shards; tf.data and beam_tfrecords.load can"
+    names = features_as_bytes(layout, spec.image)
+    # The sizes of arrays are known at the end.
+    if names and Content.ARRAY not in layout.required:
+        yield (
+            f"TensorFlow Datasets reads {', '.join(names)} as bytes with `image_encoding={spec.image_encoding.value}`, "
+            f"`channels={spec.channels or 'keep'}`; its image features are JPEG or PNG with 1, 3 or 4 channels"
+        )
+
+
+def _changed(spec: BuildSpec, group: type) -> dict[str, object]:
+    """Returns the settings of a group that differ from the defaults of its fields, as plain values."""
+    defaults = {field.name: field.default for field in dataclasses.fields(group)}
+    found = {one: getattr(spec, one.name) for one in settings_of(group) if one.in_spec}
+    return {one.name: one.write(value) for one, value in found.items() if value != defaults[one.name]}
+
+
+def _quote(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name}={value}`" if value is not False else f"`no_{name}`" for name, value in settings.items())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
-from beam_tfrecords.beam_pipelines.build.checks.heads import resolve_heads
+from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import check_source, open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.checks.output import check_output
-from beam_tfrecords.beam_pipelines.build.output.location import check_location
+from beam_tfrecords.beam_pipelines.build.checks.output import check_location, check_output
 from beam_tfrecords.beam_pipelines.build.output.previous import read_version
 from beam_tfrecords.beam_pipelines.runners.find_runner import WritingJob, find_running, find_writing
 from beam_tfrecords.beam_pipelines.terminal import show

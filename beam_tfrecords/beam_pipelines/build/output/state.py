@@ -1,4 +1,4 @@
-"""Describes an output folder from storage: its builds, versions and datasets, as plain values."""
+"""Describes an output folder from storage: its builds, versions and datasets."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import functools
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.heartbeat import Run, read_runs
 from beam_tfrecords.beam_pipelines.build.output.previous import open_newest, read_version
-from beam_tfrecords.beam_pipelines.build.output.refusal import read_refusal
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPUBLISHED, WRONG_REQUEST
+from beam_tfrecords.beam_pipelines.messages.outcomes import Unpublished
 from beam_tfrecords.beam_pipelines.messages.summary import HEADERS
 from beam_tfrecords.beam_pipelines.messages.values import format_time
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_state
-from beam_tfrecords.beam_pipelines.runners.jobs import JobState, Phase, is_advancing, read_job
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, JobState, Phase, is_advancing, read_job
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.dataset.dataset import Dataset, open_published
 from beam_tfrecords.dataset.files import SUCCESS, UNCHANGED
@@ -35,6 +35,7 @@ from beam_tfrecords.transforms.stats import Stats, find_metric
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace, is_listing
 from beam_tfrecords.transforms.workspace.counts import (
     BlockCounts,
+    StageCounts,
     read_block_counts,
     read_last_block_time,
     read_stage_counts,
@@ -77,12 +78,72 @@ def now_at(output: str) -> float:
         return time.time()
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BuildState:
+    """What is known of a build; docs/output.md describes the fields.
+
+    Attributes:
+      unpublished: why nothing was published; None for other builds. `status --json` does not have it.
+    """
+
+    folder: str
+    version: str | None
+    state: str = "dead"
+    host: str | None = None
+    process: int | None = None
+    job: JobRecord | None
+    since: str | None = None
+    last_heartbeat: str | None = None
+    listed: int | None = None
+    blocks: int | None = None
+    blocks_done: int
+    stages: StageCounts
+    last_block: str | None
+    done: int
+    failed: int
+    failure_reasons: Mapping[str, int]
+    samples_per_second: float | None = None
+    seconds_left: int | None = None
+    request_metrics: Mapping[str, int]
+    exit_code: int | None = None
+    why: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    unpublished: Unpublished | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputState:
+    """What is known of an output folder; docs/output.md describes the fields."""
+
+    output: str
+    state: str
+    holder: str | None
+    build: BuildState | None
+    latest: str | None
+    latest_damage: str | None
+    pinned: str | None
+    last_unchanged: Mapping[str, Any] | None
+    removed_versions: Sequence[str]
+    dataset: Mapping[str, Any] | None
+    versions: Sequence[Mapping[str, Any]]
+    not_versions: Sequence[str]
+    notes: Sequence[str]
+    debris: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the document of `status --json`."""
+        values = dataclasses.asdict(self)
+        if values["build"] is not None:
+            del values["build"]["unpublished"]
+        return values
+
+
 @_despite_removal
-def describe_status(output: str, *, now: float) -> dict[str, Any]:
-    """Describes an output folder as plain values."""
+def describe_status(output: str, *, now: float) -> OutputState:
+    """Describes an output folder."""
     builds = describe_builds(output, now=now)
     running = find_running(builds)
-    last = running or next((build for build in builds if build["state"] in ("unpublished", "refused")), None)
+    last = running or next((build for build in builds if build.state in ("unpublished", "refused")), None)
     temporary, output_lease = Workspace(output).path, Workspace(output).lease
     registered = Workspace(output).list_versions()
     folders = list_versions(output)
@@ -97,34 +158,33 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
             notes[pin_damage] = None
     except BuildError as error:
         notes[str(error)] = None
-    is_dead = any(build["state"] == "dead" for build in builds)
+    is_dead = any(build.state == "dead" for build in builds)
     # Once the input is listed, there is a build.
-    holder = None if last or any(build["state"] != "dead" for build in builds) else find_holder(output_lease, now=now)
-    return {
-        "output": output,
-        "state": last["state"] if last else "listing" if holder else "dead" if is_dead else "idle",
-        "holder": holder,
-        "build": last or (builds[0] if builds else None),
-        "latest": read_latest(output),
-        "latest_damage": latest_damage,
-        "pinned": pinned,
-        "last_unchanged": _read_unchanged(output),
-        "removed_versions": _find_removed(output, versions, there=[version.name for version in folders]),
-        "dataset": _describe_dataset(open_dataset(output)) if storage.exists(storage.join(output, SUCCESS)) else None,
-        "versions": versions,
+    holder = None if last or any(build.state != "dead" for build in builds) else find_holder(output_lease, now=now)
+    debris = sum(entry.size for entry in storage.list_files(temporary, literal=True)) if builds and not running else 0
+    return OutputState(
+        output=output,
+        state=last.state if last else "listing" if holder else "dead" if is_dead else "idle",
+        holder=holder,
+        build=last or (builds[0] if builds else None),
+        latest=read_latest(output),
+        latest_damage=latest_damage,
+        pinned=pinned,
+        last_unchanged=_read_unchanged(output),
+        removed_versions=_find_removed(output, versions, there=[version.name for version in folders]),
+        dataset=_describe_dataset(open_dataset(output)) if storage.exists(storage.join(output, SUCCESS)) else None,
+        versions=versions,
         # Folders that only have the name of a version: copies, renamed versions, a user's own.
-        "not_versions": [version.name for version in folders if version.name not in ours],
-        "notes": list(notes),
-        "debris": {
-            "builds": sum(build["state"] == "dead" for build in builds),
+        not_versions=[version.name for version in folders if version.name not in ours],
+        notes=list(notes),
+        debris={
+            "builds": sum(build.state == "dead" for build in builds),
             "unfinished_versions": [
                 version["name"] for version in versions if version["records"] is None and not version["damage"]
             ],
-            "bytes": sum(entry.size for entry in storage.list_files(temporary, literal=True))
-            if builds and not running
-            else 0,
+            "bytes": debris,
         },
-    }
+    )
 
 
 def _read_unchanged(output: str) -> dict[str, Any] | None:
@@ -144,17 +204,17 @@ def _read_unchanged(output: str) -> dict[str, Any] | None:
 
 
 @_despite_removal
-def describe_builds(output: str, *, now: float) -> list[dict[str, Any]]:
+def describe_builds(output: str, *, now: float) -> list[BuildState]:
     """Describes the builds into an output, the newest first."""
     return [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
 
 
-def find_running(builds: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+def find_running(builds: Iterable[BuildState]) -> BuildState | None:
     """Returns the build that runs, or may run; None if there is none."""
-    return next((build for build in builds if build["state"] in GOING), None)
+    return next((build for build in builds if build.state in GOING), None)
 
 
-def _describe_build(output: str, folder: str, run: Run | None, *, now: float) -> dict[str, Any]:
+def _describe_build(output: str, folder: str, run: Run | None, *, now: float) -> BuildState:
     counts = read_block_counts(folder)
     job = read_job(folder)
     last_block = read_last_block_time(folder)
@@ -165,61 +225,61 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         # The workers' counts may lack their last blocks.
         stats = Stats.from_json(result["stats"])
         totals, reasons = BlockCounts.of(stats), stats.failure_reasons()
-    values: dict[str, Any] = {
-        "folder": folder,
-        "version": read_version(folder),
-        "state": "dead",
-        "host": run.host if run else None,
-        "process": run.process if run else None,
-        "job": dataclasses.asdict(job) if job else None,
-        "since": format_time(run.began) if run else None,
-        "last_heartbeat": format_time(run.written) if run else None,
-        "listed": run.listed if run else None,
-        "blocks": run.blocks if run else None,
+    found = BuildState(
+        folder=folder,
+        version=read_version(folder),
+        job=job,
         # A runner may have converted a block twice.
-        "blocks_done": min(counts.blocks, run.blocks) if run else counts.blocks,
-        "stages": dataclasses.asdict(read_stage_counts(folder)),
-        "last_block": format_time(last_block) if last_block else None,
-        "done": min(totals.done, run.listed) if run else totals.done,
-        "failed": totals.failed,
-        "failure_reasons": reasons,
-        "samples_per_second": None,
-        "seconds_left": None,
-        "request_metrics": counts.request_metrics,
-        "exit_code": None,
-        "why": [],
-        "notes": [],
-    }
+        blocks_done=min(counts.blocks, run.blocks) if run else counts.blocks,
+        stages=read_stage_counts(folder),
+        last_block=format_time(last_block) if last_block else None,
+        done=min(totals.done, run.listed) if run else totals.done,
+        failed=totals.failed,
+        failure_reasons=reasons,
+        request_metrics=counts.request_metrics,
+    )
+    change = functools.partial(dataclasses.replace, found)
+    if run is not None:
+        change = functools.partial(
+            change,
+            host=run.host,
+            process=run.process,
+            since=format_time(run.began),
+            last_heartbeat=format_time(run.written),
+            listed=run.listed,
+            blocks=run.blocks,
+        )
     if result is not None and result["is_unchanged"]:
-        return {**values, "state": "unchanged", "exit_code": DONE}
+        return change(state="unchanged", exit_code=DONE)
     if result is not None:
         why = [*map(show_flags, result["causes"]), *(f"guard {line}" for line in result["tripped"])]
-        return {**values, "state": "unpublished", "exit_code": UNPUBLISHED, "why": why}
+        return change(state="unpublished", exit_code=UNPUBLISHED, why=why, unpublished=Unpublished.of(result))
     if run is not None and run.is_alive(now):
         rate = (counts.done - run.done_before) / max(1e-3, run.beat - run.began)
         left = (run.listed - counts.done) / rate if rate > 0 else _MOST_SECONDS
-        values |= {"state": "running", "samples_per_second": round(rate, 1 if rate >= 1 else 4)}
-        values["seconds_left"] = round(left) if 0 <= left < _MOST_SECONDS else None
-        return values
+        return change(
+            state="running",
+            samples_per_second=round(rate, 1 if rate >= 1 else 4),
+            seconds_left=round(left) if 0 <= left < _MOST_SECONDS else None,
+        )
     if job is not None:
         # Its launcher may have exited on purpose.
         state = find_state(job, last_block)
-        values |= {"why": [state.why] if state.why else [], "notes": list(state.notes)}
     else:
         # A pipeline with `WriteDataset` has neither a launcher nor a job of ours.
         state = JobState(Phase.RUNNING if run is None and is_advancing(last_block) else Phase.STOPPED)
-    if is_listing(folder):
-        if (refusal := read_refusal(folder)) is not None:
-            return {**values, "state": "refused", "exit_code": WRONG_REQUEST, "why": [show_flags(refusal.message)]}
-        values["notes"].append("the job lists the input before it converts")
-    published = storage.join(output, values["version"]) if values["version"] else output
+    if is_listing(folder) and run is not None and run.refusal:
+        return change(state="refused", exit_code=WRONG_REQUEST, why=[show_flags(run.refusal)])
+    notes = ["the job lists the input before it converts"] if is_listing(folder) else []
+    change = functools.partial(change, why=[state.why] if state.why else [], notes=[*state.notes, *notes])
+    published = storage.join(output, found.version) if found.version else output
     if not state.is_running and is_open(output) and storage.exists(storage.join(published, SUCCESS)):
-        return {**values, "state": "published", "why": []}
+        return change(state="published", why=[])
     if not state.may_run:
-        return {**values, "exit_code": FAILED if job is not None else None}
+        return change(exit_code=FAILED if job is not None else None)
     if state.phase is Phase.UNKNOWN and state.why:
-        return {**values, "state": "unknown"}
-    return {**values, "state": "running" if is_advancing(last_block) else "submitted"}
+        return change(state="unknown")
+    return change(state="running" if is_advancing(last_block) else "submitted")
 
 
 def _count_reasons(folder: str) -> dict[str, int]:
