@@ -70,7 +70,7 @@ def translate(output: Path, *more: str, **words: str) -> DataflowRunner:
     previous = open_previous(spec)
     with lock_output(spec) as held, list_for_build(spec, source, execution, held, previous) as listed:
         assert isinstance(listed, ListedInput)
-        build = prepare_build(spec, source, listed, output=held, previous=previous)
+        build = prepare_build(spec, listed, output=held, previous=previous)
         assert build is not None
         pipeline = beam.Pipeline(runner=execution.beam_runner, options=execution.options)
         memory = execution.runner.least_memory(build.spec.max_image_memory)

@@ -123,11 +123,11 @@ class Group:
         """Key of the copy to keep."""
         return min(self._images.values())[2].key
 
-    def shorten(self, most: int = MOST_IMAGES) -> None:
-        """Keeps only the first `most` images."""
+    def shorten(self) -> None:
+        """Keeps only the first images."""
         # Places are unique, so sorting compares nothing else.
         first = sorted(self._images.items(), key=lambda one: one[1][0])
-        self._images = dict(first[:most])
+        self._images = dict(first[:MOST_IMAGES])
 
 
 def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> DuplicatesFound:

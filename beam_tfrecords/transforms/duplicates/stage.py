@@ -14,14 +14,11 @@ from apache_beam.pvalue import AsSingleton
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, describe_groups, drop_rows
-from beam_tfrecords.transforms.duplicates.near import NearHashes, Range, count_near, find_near, read_phashes
+from beam_tfrecords.transforms.duplicates.near import NearHashes, Range, find_near, read_phashes
 from beam_tfrecords.transforms.duplicates.near_groups import (
-    Crowds,
     assign_groups,
     describe_near,
-    find_crowded,
     gather_images,
-    join_crowds,
     merge_pairs,
     read_near_images,
 )
@@ -35,7 +32,6 @@ from beam_tfrecords.transforms.duplicates.search import (
 )
 from beam_tfrecords.transforms.parts import Part, without_hashes
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
-from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.counts import add_step
 
 
@@ -100,10 +96,8 @@ class FindNearDuplicates(beam.PTransform):
             | "GroupPairs" >> beam.GroupByKey()
             | "MergePairs" >> beam.Map(merge_pairs)
         )
-        crowded = beam.pvalue.AsIter(pairs | "FindCrowded" >> beam.Map(find_crowded))
-        crowds = parts.pipeline | "Once" >> beam.Impulse() | "JoinCrowds" >> beam.Map(_join_crowds, crowded)
         # -> (range, packed groups of hashes)
-        groups = pairs | "AssignGroups" >> beam.FlatMap(assign_groups, beam.pvalue.AsSingleton(crowds), search=search)
+        groups = pairs | "AssignGroups" >> beam.FlatMap(assign_groups, search=search)
         # -> (part id, packed hashes)
         hashes = near | "TakeParts" >> beam.FlatMap(operator.attrgetter("parts"))
         # -> (range, packed images)
@@ -124,7 +118,6 @@ class FindNearDuplicates(beam.PTransform):
             found,
             read | "CountHashed" >> beam.Map(operator.itemgetter(1)),
             near | "CountNear" >> beam.Map(operator.attrgetter("stats")),
-            crowds | "CountCrowds" >> beam.Map(_count_crowds),
         )
 
 
@@ -173,14 +166,6 @@ def _find_near(bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: 
     near = find_near(bucket, search=search)
     add_step(search.folder, searched=1, ranges=search.ranges)
     return near
-
-
-def _join_crowds(_: bytes, crowded: Iterable[bytes]) -> Crowds:
-    return join_crowds(b"".join(crowded))
-
-
-def _count_crowds(crowds: Crowds) -> Stats:
-    return count_near({"ranges_cut": not crowds.is_whole})
 
 
 def _pair(joined: tuple[PartId, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[Part, frozenset[int]]]:
