@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
 import socket
@@ -17,12 +16,8 @@ from typing import NamedTuple
 
 from beam_tfrecords.transforms.processes.server import NUMBER_BYTES
 
-_log = logging.getLogger(__name__)
 # Modules that all workers need; the server imports them once.
 _MODULES = ("blocks.convert_block", "listing.indexing", "shards.compose", "verifying.checks", "duplicates.groups")
-# Seconds without an answer after which a suspended server, and any other server, is replaced.
-_MOST_SUSPENDED, _MOST_SILENT = 30.0, 600.0
-_LOOK_SECONDS = 1.0
 
 
 class _ForkServer(NamedTuple):
@@ -69,7 +64,7 @@ class ForkedProcess:
     def __init__(self, files: Sequence[int]) -> None:
         self._status, theirs = Pipe(duplex=False)
         self.sentinel = self._status.fileno()
-        with _lock, _replacing_silent():
+        with _lock:
             with contextlib.closing(theirs), _working_folder() as folder:
                 socket.send_fds(_servers[-1].requests, [b"\0"], [theirs.fileno(), folder, *files])
             number = self._receive()
@@ -81,8 +76,7 @@ class ForkedProcess:
 
     def find_exit_code(self) -> int:
         """Returns the exit code of the killed process; 255 if its server ended first, so that the code is unknown."""
-        with _replacing_silent():
-            code = self._receive()
+        code = self._receive()
         return 255 if code is None else code
 
     def _receive(self) -> int | None:
@@ -167,39 +161,6 @@ def _start() -> _ForkServer:
     # The server ends by itself, and `has_ended` waits for it.
     process.returncode = 0
     return _ForkServer(process.pid, requests, life)
-
-
-@contextlib.contextmanager
-def _replacing_silent() -> Iterator[None]:
-    """Kills a server that does not answer during the block, so that code waiting for an answer gets EOF instead."""
-    answered = threading.Event()
-
-    def watch(server: int) -> None:
-        # Counts waits instead of clock time, to exclude time while this process was suspended.
-        waited = 0.0
-        while not answered.wait(_LOOK_SECONDS):
-            waited += _LOOK_SECONDS
-            if waited >= (_MOST_SUSPENDED if _is_suspended(server) else _MOST_SILENT):
-                _log.warning("the process that workers are forked from gives no answer; starting another one")
-                os.kill(server, signal.SIGKILL)
-                return
-
-    watching = threading.Thread(target=watch, args=(_servers[-1].number,), daemon=True, name="watch fork server")
-    watching.start()
-    try:
-        yield
-    finally:
-        answered.set()
-
-
-def _is_suspended(server: int) -> bool:
-    """Whether a child process is stopped, for example by SIGSTOP."""
-    if not hasattr(os, "waitid"):  # macOS
-        return False
-    try:
-        return os.waitid(os.P_PID, server, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # the process has ended
-        return False
 
 
 def _forget_servers() -> None:

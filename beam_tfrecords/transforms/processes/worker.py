@@ -95,11 +95,6 @@ class _Running:
         self.number = self._process.number
         # The connection does not show the end of the process, because forks of the process keep it open.
         self._end = self._process.sentinel
-        if hasattr(os, "pidfd_open"):
-            # A suspended server would not report that the process has ended.
-            with contextlib.suppress(OSError):
-                self._end = os.pidfd_open(self.number)
-                weakref.finalize(self, os.close, self._end)
         self._poll = select.poll()
         for file in (self.connection.fileno(), self._end, *self._output.pipes):
             self._poll.register(file, select.POLLIN)

@@ -1,18 +1,16 @@
-"""The process that workers are forked from: in forks, in daemonic processes, suspended, without a working folder."""
+"""The process that workers are forked from: in forks, in daemonic processes, without a working folder."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
-from beam_tfrecords.transforms.processes import fork_server
-from beam_tfrecords.transforms.processes.worker import Worker, WorkerDiedError
+from beam_tfrecords.transforms.processes.worker import Worker
 
 
 @pytest.fixture
@@ -28,27 +26,6 @@ def call_in_worker() -> int:
         return worker.call(os.getpid)
     finally:
         worker.close()
-
-
-def suspend_server() -> None:
-    os.kill(fork_server._servers[-1].number, signal.SIGSTOP)
-
-
-def test_a_suspended_server_is_replaced_and_the_workers_that_it_has_started_go_on(worker, monkeypatch):
-    monkeypatch.setattr(fork_server, "_MOST_SUSPENDED", 1.0)
-    before = worker.call(os.getpid)
-    suspend_server()
-    assert call_in_worker() not in (before, os.getpid())
-    assert worker.call(os.getpid) == before
-
-
-def test_a_worker_that_dies_while_its_server_is_suspended_is_noticed(worker, monkeypatch):
-    monkeypatch.setattr(fork_server, "_MOST_SUSPENDED", 1.0)
-    worker.call(os.getpid)
-    suspend_server()
-    with pytest.raises(WorkerDiedError):
-        worker.call(os.abort)
-    assert worker.call(os.getpid) != os.getpid()
 
 
 def test_a_fork_of_this_process_and_this_process_have_workers(worker):
