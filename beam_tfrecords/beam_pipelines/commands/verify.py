@@ -111,10 +111,7 @@ def _describe_rest(dataset: Dataset, shards: ChosenShards) -> Iterator[str]:
     """Says what was not checked."""
     if not shards.are_all:
         others = dataset.num_records - shards.records, dataset.num_shards - len(shards.numbers)
-        yield (
-            f"not checked: {counted(others[0], 'record')} in {counted(others[1], 'shard')}, and the number of records "
-            "of each class"
-        )
+        yield f"not checked: {counted(others[0], 'record')} in {counted(others[1], 'shard')}"
 
 
 def make_parser() -> Parser:
@@ -178,7 +175,6 @@ def _find_all(
         progress = ReadProgress(shards.records, then="finishing", folder=folder)
         stages = functools.partial(
             _add_stages,
-            dataset=dataset,
             shards=shards,
             check=dataclasses.replace(check, counts=folder) if shows_progress and progress.rewrites else check,
             folder=written,
@@ -202,13 +198,10 @@ def _remove(folder: str) -> None:
         show(f"note: {folder} could not be removed: {error}", file=sys.stderr)
 
 
-def _add_stages(
-    root: beam.Pipeline, *, dataset: Dataset, shards: ChosenShards, check: ShardCheck, folder: str, processes: int
-) -> None:
+def _add_stages(root: beam.Pipeline, *, shards: ChosenShards, check: ShardCheck, folder: str, processes: int) -> None:
     import apache_beam as beam
 
     from beam_tfrecords.transforms.verifying.choosing import read_shards
-    from beam_tfrecords.transforms.verifying.classes import count_classes
     from beam_tfrecords.transforms.verifying.stage import VerifyShards
 
     # Workers read the shards, because a list of them would make the description of the job too large.
@@ -217,8 +210,7 @@ def _add_stages(
         | "ChooseShards" >> beam.Create(shards.groups())
         | "SpreadGroups" >> beam.Reshuffle()
         | "ReadShards" >> beam.FlatMap(storage.with_storage_options(read_shards), shards.ref)
-        | "VerifyShards"
-        >> VerifyShards(check, classes=count_classes(dataset) if shards.are_all else None, processes=processes)
+        | "VerifyShards" >> VerifyShards(check, processes=processes)
         | "ByFile" >> beam.Map(lambda finding: (finding.file, json.dumps(dataclasses.astuple(finding))))
         | "GroupByFile" >> beam.GroupByKey()
         | "WriteFindings" >> beam.Map(storage.with_storage_options(_write_findings), folder)

@@ -6,29 +6,19 @@ import dataclasses
 import gzip
 import hashlib
 import io
-import json
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import IO, Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import crc32c, storage
 from beam_tfrecords.dataset.dataset import Dataset
-from beam_tfrecords.dataset.files import (
-    DALI_FOLDER,
-    DATASET_INFO,
-    DUPLICATES,
-    FAILURES,
-    FEATURES,
-    MANIFEST,
-    SUCCESS,
-)
+from beam_tfrecords.dataset.files import MANIFEST, SUCCESS
 from beam_tfrecords.dataset.index import read_batches
-from beam_tfrecords.dataset.label_files import label_files, label_map, read_label_file
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.escaping import escape
@@ -41,7 +31,7 @@ from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.keep import check_file, is_of_kept_kind
 from beam_tfrecords.transforms.images.masks import read_mask
 from beam_tfrecords.transforms.settings import read_settings
-from beam_tfrecords.transforms.verifying.classes import ClassCheck, ClassCounts
+from beam_tfrecords.transforms.verifying.classes import ClassCheck
 from beam_tfrecords.transforms.workspace.counts import add_records
 
 # Index columns that the checks compare with records.
@@ -78,18 +68,6 @@ class Finding:
         return escape(f"{self.file}{record}{offset}: {self.problem}")
 
 
-class CheckedShard(NamedTuple):
-    """The result of checking a shard.
-
-    Attributes:
-      findings: all problems.
-      classes: class counts of its records; None, for unknown, if there is a problem.
-    """
-
-    findings: list[Finding]
-    classes: ClassCounts | None
-
-
 @dataclasses.dataclass(frozen=True)
 class ShardCheck:
     """Checks one shard. Instances are picklable, so that they can be sent to workers.
@@ -124,28 +102,24 @@ class ShardCheck:
             compression=dataset.compression,
         )
 
-    def find_all(self, shard: Shard) -> CheckedShard:
-        """Returns all problems of a shard and its index, and the class counts of its records."""
-        classes = ClassCheck(self.layout, self.class_names)
-        findings = list(self(shard, classes))
-        counts = {(shard.split, *key): count for key, count in classes.counts.items()}
-        return CheckedShard(findings, None if findings else counts)
+    def find_all(self, shard: Shard) -> list[Finding]:
+        """Returns all problems of a shard and its index."""
+        return list(self(shard))
 
-    def __call__(self, shard: Shard, classes: ClassCheck | None = None) -> Iterator[Finding]:
-        """Yields all problems of a shard and its index; `classes` counts the classes of its records."""
+    def __call__(self, shard: Shard) -> Iterator[Finding]:
+        """Yields all problems of a shard and its index."""
         rows, problem = self._read_index(shard)
         if problem:
             yield Finding(shard.index or "", problem)
         try:
             with storage.open_read(storage.join(self.path, shard.file)) as file:
                 reader = _CheckingReader(file)
-                yield from self._check_file(shard, reader, rows, classes or ClassCheck(self.layout, self.class_names))
+                yield from self._check_file(shard, reader, rows)
         except OSError as error:
             yield Finding(shard.file, f"cannot be read: {error.strerror or error}")
 
-    def _check_file(
-        self, shard: Shard, file: _CheckingReader, rows: _IndexBatches | None, classes: ClassCheck
-    ) -> Iterator[Finding]:
+    def _check_file(self, shard: Shard, file: _CheckingReader, rows: _IndexBatches | None) -> Iterator[Finding]:
+        classes = ClassCheck(self.layout, self.class_names)
         stream = open_stream(io.BufferedReader(file), self.compression)
         records = 0
         try:
@@ -311,94 +285,22 @@ class _IndexBatches:
 
 
 def verify_files(dataset: Dataset) -> Iterator[Finding]:
-    """Checks the dataset as a whole: which files it has, their content, and the counts in them."""
+    """Checks the dataset as a whole: which files it has, and the checksums of all but the shards and their indices."""
     if not dataset.is_whole:
         yield Finding(MANIFEST, "has been changed since it was published")
-    own, class_names = set(dataset.files), dataset.manifest["class_names"]
-    maps, expected = label_map(dataset.layout, class_names), own | {SUCCESS}
-    lists = label_files(dataset.layout, class_names)
+    own = set(dataset.files)
+    expected = own | {SUCCESS}
     prefix = dataset.manifest["name"] + "-"
     for entry in storage.list_files(dataset.path, literal=True):
         file = entry.path[len(dataset.path) :].lstrip("/")
         expected.discard(file)
-        if file.startswith((prefix, f"index/{prefix}", f"{DALI_FOLDER}/{prefix}")) and file not in own:
+        if file.startswith((prefix, f"index/{prefix}")) and file not in own:
             yield Finding(file, "does not belong to this build")
     for file in sorted(expected):
         yield Finding(file, "is missing")
     for file, sha256 in dataset.manifest["files"].items():
         if file not in expected and storage.sha256(storage.join(dataset.path, file)) != sha256:
             yield Finding(file, "has been changed since it was published: its SHA-256 is not the manifest's")
-            continue
-        if file in maps and file not in expected and storage.read_bytes(storage.join(dataset.path, file)) != maps[file]:
-            yield Finding(file, f"does not hold the {len(class_names)} class names of the manifest, numbered from 1")
-        if file in lists and file not in expected:
-            names = read_label_file(storage.read_bytes(storage.join(dataset.path, file)))
-            if names != list(lists[file]):
-                expected_names = f"expected the {len(lists[file])} class names of the manifest"
-                yield Finding(file, f"holds {len(names)} names as TFDS reads it; {expected_names}")
-    yield from _verify_metadata(dataset, missing=expected)
-    yield from _verify_counts(dataset, missing=expected)
-
-
-def _verify_metadata(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
-    """Compares the metadata for TensorFlow Datasets with the manifest: shard lengths, and number of classes."""
-    lists = dataset.class_names, *(head.class_names for head in dataset.layout.heads.values())
-    classes = list(dict.fromkeys(len(names) for names in lists if names))
-    for file in sorted({DATASET_INFO, FEATURES}.intersection(dataset.manifest["files"]).difference(missing)):
-        try:
-            described = json.loads(storage.read_bytes(storage.join(dataset.path, file)))
-            if file == FEATURES:
-                numbers, known = sorted({*_count_classes(described)} - {*classes}), " and ".join(map(str, classes))
-                yield from (Finding(file, f"says {n} classes; the manifest has {known or 0}") for n in numbers)
-                continue
-            lengths = {one["name"]: list(map(int, one["shardLengths"])) for one in described["splits"]}
-        except (ValueError, TypeError, KeyError, AttributeError):
-            yield Finding(file, "is not the JSON that TensorFlow Datasets reads")
-            continue
-        for split in sorted(lengths.keys() | dataset.manifest["splits"].keys()):
-            records = _count_records(dataset, split)
-            if lengths.get(split, []) != records:
-                yield Finding(file, f"says {lengths.get(split)} records in the shards of {split}; they have {records}")
-
-
-def _count_records(dataset: Dataset, split: str) -> list[int]:
-    """Returns the number of records of each shard of a split."""
-    return [shard.records for shard in dataset.shards if shard.split == split]
-
-
-def _count_classes(described: Any) -> Iterator[int]:
-    """Yields the number of classes of each ClassLabel in a `features.json`."""
-    for name, value in described.items() if isinstance(described, dict) else ():
-        if name == "classLabel":
-            yield int(value["numClasses"])
-        else:
-            yield from _count_classes(value)
-
-
-def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
-    manifest = dataset.manifest
-    records = sum(shard.records for shard in dataset.shards)
-    if records != manifest["records"]:
-        yield Finding(MANIFEST, f"says {manifest['records']} records; its shards have {records}")
-    for split, entry in manifest["splits"].items():
-        records = sum(_count_records(dataset, split))
-        # An edited manifest may lack the number.
-        if records != entry.get("records"):
-            yield Finding(MANIFEST, f"says {entry.get('records')} records of split {split}; its shards have {records}")
-    others = sum(manifest[name] for name in ("filtered", "merged_rows", "replaced_members"))
-    if manifest["records"] + manifest["failures"] + manifest["dropped_duplicates"] + others != manifest["listed"]:
-        yield Finding(
-            MANIFEST,
-            f"says {manifest['listed']} samples were listed; {manifest['records']} were written, "
-            f"{manifest['failures']} rejected and {manifest['dropped_duplicates']} dropped",
-        )
-    groups = manifest["duplicates"]["groups"] + manifest["near_duplicates"].get("groups", 0)
-    for name, counted in ((FAILURES, manifest["failures"]), (DUPLICATES, groups)):
-        if name not in missing:
-            with storage.open_read(storage.join(dataset.path, name)) as file:
-                lines = sum(bytes(chunk).count(b"\n") for chunk in storage.read_chunks(file))
-            if lines != counted:
-                yield Finding(name, f"has {lines} lines; the manifest says {counted}")
 
 
 class _CheckingReader(io.RawIOBase):

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import POLYGON, POLYGON_POINTS, Per
 from beam_tfrecords.features.layouts import Layout
 
-# (split, class name) or (split, feature, class name) -> count
-ClassCounts = Mapping["tuple[str, ...]", int]
-
 
 class ClassCheck:
-    """Checks the classes of records, and counts them.
+    """Checks the classes of records.
 
     Args:
       layout: layout of the records.
       class_names: class names in index order.
-
-    Attributes:
-      counts: class name -> count in the records so far, counted as in a build; for heads the feature and the class.
     """
 
     def __init__(self, layout: Layout, class_names: Sequence[str]) -> None:
-        self.counts: Counter[tuple[str, ...]] = Counter()
         self._heads = layout.heads
         self._has_objects = Content.OBJECTS in layout.required
         self._class_names = class_names
@@ -47,7 +38,7 @@ class ClassCheck:
         """
         problems: list[str] = []
         labels = self._compare(self._of_label, values, problems)
-        objects = self._compare(self._of_objects, values, problems)
+        self._compare(self._of_objects, values, problems)
         problems += self._compare_lengths(values, row)
         if row is not None and labels is not None and None not in labels:
             # The index has the label only for records with a single label, and not for classes of annotated objects.
@@ -55,12 +46,9 @@ class ClassCheck:
             if row["label"] != label:
                 shown = label if label is not None else (labels or None)
                 problems.append(f"the label is {shown!r}; the index says {row['label']!r}")
-        self.counts.update((name,) for name in (objects if self._has_objects else labels) or () if name is not None)
         for feature, head in self._heads.items():
             (index,), names = values[feature], head.class_names
-            if 0 <= index < len(names):
-                self.counts[feature, names[index]] += 1
-            else:
+            if not 0 <= index < len(names):
                 problems.append(f"feature {feature!r}: class {index} is outside the {len(names)} classes")
         yield from problems
 
@@ -108,42 +96,6 @@ class ClassCheck:
         # The number of points per object is unknown, so only the features are compared with each other.
         if len(set(points.values())) > 1:
             yield "features are of different numbers of keypoints: " + _show(points)
-
-
-def count_classes(dataset: Dataset) -> ClassCounts:
-    """Returns the class counts of the manifest; empty if records do not contain their classes."""
-    has_objects, splits = Content.OBJECTS in dataset.layout.required, dataset.manifest["splits"].items()
-    found: dict[tuple[str, ...], int] = {
-        (split, head, name): count
-        for split, entry in splits
-        for head, counts in entry.get("heads", {}).items()
-        for name, count in counts.items()
-    }
-    if any(one.class_value and one.is_of_objects == has_objects for one in dataset.layout.features):
-        found |= {(split, name): count for split, entry in splits for name, count in entry.get("classes", {}).items()}
-    return found
-
-
-def add_counts(several: Iterable[ClassCounts | None]) -> ClassCounts | None:
-    """Returns the sum of counts; None, for unknown, if one of them is None."""
-    total: Counter[tuple[str, ...]] = Counter()
-    for counts in several:
-        if counts is None:
-            return None
-        total.update(counts)
-    return dict(total)
-
-
-def compare_counts(found: ClassCounts | None, expected: ClassCounts) -> Iterator[str]:
-    """Yields differences between the class counts of records and of the manifest; none if the former are unknown."""
-    if found is None:
-        return
-    for key in sorted(found.keys() | expected.keys()):
-        pair = found.get(key, 0), expected.get(key, 0)
-        split, *head, name = key
-        if pair[0] != pair[1]:
-            of = f" of {head[0]!r}" if head else ""
-            yield f"says that class {name!r}{of} occurs {pair[1]} times in split {split}; its records have {pair[0]}"
 
 
 def _show(counts: Mapping[str, float]) -> str:
