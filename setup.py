@@ -88,11 +88,9 @@ NIGHTLY = [
     *GRAIN,
     "torchdata>=0.11,<1",
     "torchvision>=0.19,<1",
-    # They read what stands beside the shards: croissant.json, the index for DALI, and the card.
+    # They read what stands beside the shards: croissant.json and the card.
     "mlcroissant>=1.1,<2",
     "datasets>=5,<6",
-    # Its reader runs without a GPU.
-    "nvidia-dali-cuda120>=2.2,<3",
     "tfrecord>=1.14.5,<2",
     # It says which tests a mutation has to fail.
     "coverage>=7.6,<8",

@@ -27,7 +27,6 @@ SUCCESS = "_SUCCESS"
 # Marks a version that is being removed; contains the names of its files.
 REMOVED = "_REMOVED"
 INDEX_FOLDER = "index"
-DALI_FOLDER = "dali"
 # Names of version folders.
 VERSION_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 # All files except shards, label files, and files in folders.
@@ -39,7 +38,7 @@ _FIXED = frozenset(
 )  # fmt: skip
 _LABELS = ".labels.txt"
 # Folder -> suffix of its files.
-FOLDERS = {INDEX_FOLDER: ".parquet", DALI_FOLDER: ".idx"}
+FOLDERS = {INDEX_FOLDER: ".parquet"}
 
 
 def label_file(feature: str) -> str:
@@ -56,14 +55,6 @@ def is_dataset_file(name: str) -> bool:
     if folder:
         return folder in FOLDERS and file.endswith(FOLDERS[folder])
     return name in _FIXED or ".tfrecord" in name or name.endswith(_LABELS)
-
-
-def dali_index(index: str) -> str:
-    """Returns the name of a shard's index for DALI and the `tfrecord` package, from the name of our own index.
-
-    The file is not beside the shard, because readers of `*.tfrecord-*` would take it for a shard.
-    """
-    return f"{DALI_FOLDER}/{index.removeprefix(f'{INDEX_FOLDER}/').removesuffix('.parquet')}.idx"
 
 
 # (split, number, of)

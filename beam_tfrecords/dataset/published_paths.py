@@ -90,14 +90,9 @@ class PublishedPaths:
                 return posixpath.normpath(prefix + rest) if rest.startswith("../") else prefix + rest
         return path if self.roots is None else None
 
-    @property
-    def start(self) -> str:
-        """The folder where published paths start, with a slash; "" if there is none."""
-        return next((prefix for prefix, replacement in self.roots or () if not replacement), "")
-
     def _find_above(self, folder: str) -> str:
         """Returns the path of a folder beside the inputs, as in `../labels`; "" if it is farther away."""
-        start = self.start.rstrip("/")
+        start = next((prefix for prefix, replacement in self.roots or () if not replacement), "").rstrip("/")
         for up in ("..", "../.."):
             start = start.rpartition("/")[0]
             if folder == start:

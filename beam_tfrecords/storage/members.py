@@ -9,8 +9,8 @@ import posixpath
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.storage.entries import FileEntry, StorageError
@@ -101,18 +101,6 @@ class Place:
         offset, length, size, stored, crc = map(int, words[:5])
         failure = (words[6], words[7]) if len(words) > 6 else None
         return cls(file, version, offset, length, size, stored, crc, words[5] == "deflated", failure)
-
-    def describe(self) -> dict[str, Any]:
-        """Returns the place as plain values. Copies of the same archive differ in their versions."""
-        values: dict[str, Any] = {"uri": self.file, "offset": self.offset, "length": self.length}
-        if not self.is_plain:
-            values |= {"stored": self.stored, "size": self.size, "crc": self.crc, "is_deflated": self.is_deflated}
-        return values
-
-    @classmethod
-    def find(cls, values: Mapping[str, Any]) -> Place:
-        """Returns the place in any version of the archive, from the output of `describe` for one that is not plain."""
-        return cls(values["uri"], "", **{name: value for name, value in values.items() if name != "uri"})
 
 
 def is_place(version: str) -> bool:

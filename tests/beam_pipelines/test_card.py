@@ -1,4 +1,4 @@
-"""What stands beside the shards for others: the card, the description for catalogues, the index for DALI."""
+"""What stands beside the shards for others: the card, the description for catalogues."""
 
 from __future__ import annotations
 
@@ -121,25 +121,3 @@ def test_verify_finds_an_edited_one(pets, tmp_path, build, verify, name):
 def test_what_is_no_text_or_url_is_refused(pets, tmp_path, convert, flag):
     ran = convert(f"--input={pets}", f"--output={tmp_path}", *FLAGS, flag)
     ran.refused("invalid_value", flag.partition("=")[0].removeprefix("--"))
-
-
-def test_an_index_for_dali_is_written_if_asked(pets, tmp_path, build, verify, read):
-    out = build(tmp_path / "out", f"--input={pets}", *FLAGS, "--num_shards=2", "--dali_index")
-    names = [f"pets-{split}-0000{number}-of-00002.idx" for split in ("test", "train") for number in range(2)]
-    assert sorted(path.name for path in (out / "dali").iterdir()) == names
-    lines = [line for name in names[2:] for line in (out / "dali" / name).read_text().splitlines()]
-    assert lines == [f"{record.row['offset']} {record.row['length']}" for record in read(out, "train")]
-    assert verify(out).code == 0
-    (out / "dali" / names[0]).write_text("0 1\n")
-    (out / "dali" / "pets-old-00000-of-00001.idx").write_text("0 1\n")
-    ran = verify(out)
-    assert f"dali/{names[0]}: has been changed" in ran.out + ran.err
-    assert "dali/pets-old-00000-of-00001.idx: does not belong to this build" in ran.out + ran.err
-    (out / "dali" / "pets-old-00000-of-00001.idx").unlink()
-    build(out, f"--input={pets}", *FLAGS, "--num_shards=1", "--overwrite")
-    assert not list((out / "dali").glob("*"))
-
-
-def test_an_index_for_dali_of_compressed_shards_is_refused(pets, tmp_path, convert):
-    ran = convert(f"--input={pets}", f"--output={tmp_path}", *FLAGS, "--dali_index", "--compression=gzip")
-    ran.refused("conflicting_settings", "dali_index", "compression")

@@ -84,7 +84,7 @@ ALWAYS = {
     "input", "source", "trust_annotations", "duplicates",
     "fingerprint", "splits", "limit", "map", "where",
     "output", "name", "description", "license", "homepage", "citation", "layout", "shard_size", "num_shards",
-    "compression", "seed", "dali_index", "overwrite", "max_failures", "image_timeout", "guard", "versioned",
+    "compression", "seed", "overwrite", "max_failures", "image_timeout", "guard", "versioned",
     "keep_versions", "reuse", "image_size", "resize_mode", "resample", "upscale", "orientation", "color_profile",
     "image_encoding", "codec", "jpeg_quality", "channels", "bit_depth", "max_pixels",
     "max_image_memory", "allow_truncated",

@@ -113,7 +113,6 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "num_shards": (FOLDER, {"num_shards": 2}),
     "compression": (FOLDER, {"compression": "gzip"}),
     "seed": (FOLDER, {"seed": 7}),
-    "dali_index": (FOLDER, {"dali_index": True}),
     "overwrite": (FOLDER, {"output": "elsewhere", "versioned": None, "overwrite": True, "reuse": "out"}),
     "max_failures": (FOLDER, {"max_failures": 0.8}),
     "max_file_size": (FOLDER, {"max_file_size": "5KB"}),

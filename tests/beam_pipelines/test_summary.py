@@ -45,7 +45,7 @@ def test_the_summary_shows_splits_classes_reasons_and_skipped_files():
         "classes of test: cat 290",
         "warning: split test has no record of 1 of 2 classes: dog",
         "failures: truncated 8, corrupt 2",
-        "  list: out/failures.jsonl; pictures: beam-tfrecords report --dataset=out --failed_images",
+        "  list: out/failures.jsonl",
         "skipped: 1 hidden (.DS_Store)",
         "1,500 samples in 3.0 s (500/s, start-up included)",
         "dataset: out",
@@ -76,12 +76,6 @@ def test_internal_errors_have_a_line_of_their_own():
 def test_images_that_were_to_be_kept_and_are_stored_as_png_are_counted_by_format():
     lines = summarize({**MANIFEST, "stored_as_png": {"TIFF": 2, "WEBP": 30}}, output="out", seconds=3)
     assert "stored as PNG, because only PNG and plain JPEG files are kept: WEBP 30, TIFF 2" in lines
-
-
-def test_the_command_for_pictures_of_failures_names_the_folder_of_the_input():
-    lines = summarize(MANIFEST, output="out", seconds=3, image_root="/my data/")
-    (line,) = [line for line in lines if "failures.jsonl" in line]
-    assert line.endswith("beam-tfrecords report --dataset=out --failed_images '--image_root=/my data/'")
 
 
 def test_filtered_samples_have_a_line():

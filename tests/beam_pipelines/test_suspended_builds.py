@@ -40,7 +40,7 @@ def words(tmp_path):
         ),
         pytest.param(
             "two",
-            ["--overwrite", "--dali_index"],
+            ["--overwrite"],
             True,
             id="over an earlier dataset",
             marks=pytest.mark.nightly,

@@ -52,7 +52,7 @@ _OTHER_FLAGS |= {"yaml_pipeline_file"}
 _OTHER_FLAGS |= {"clear"}
 # Of Amazon's command line, in buckets.md: --restore-request.
 _OTHER_FLAGS |= {"bucket", "key", "prefix", "query", "restore"}
-_OTHER_FLAGS |= {"where", "image", "save", "follow", "failed_images", "pin", "unpin", "to"}
+_OTHER_FLAGS |= {"where", "image", "save", "follow", "pin", "unpin", "to"}
 
 _PAGE_NAME = re.compile(r"(?:(?<![\w/])|\.\./)docs/([a-z_]+(?:/[a-z_]+)*\.md)(?:#([a-z0-9-]+))?")
 

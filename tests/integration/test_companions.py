@@ -1,4 +1,4 @@
-"""What stands beside the shards, read by its own readers: mlcroissant, DALI, the tfrecord package, Markdown."""
+"""What stands beside the shards, read by its own readers: mlcroissant, Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import tensorflow_datasets as tfds
 from beam_tfrecords import open_dataset
 from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.transforms.publishing import croissant
-from tests.integration.tfrecord_package import read_by_pattern, read_shards
 
 pytestmark = pytest.mark.nightly
 
@@ -22,7 +21,7 @@ MARKUP = "<img src=x onerror=alert(1)> & `code` *star*"
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory, photos, build):
-    flags = ("--image_size=32", "--name=photos", "--num_shards=2", "--splits=train=0.8,test=0.2", "--dali_index")
+    flags = ("--image_size=32", "--name=photos", "--num_shards=2", "--splits=train=0.8,test=0.2")
     said = (f"--description={MARKUP}", "--license=CC-BY-4.0", "--homepage=https://example.org/photos")
     said += (f"--citation={CITATION}",)
     return build(tmp_path_factory.mktemp("companions") / "out", f"--input={photos}", *flags, *said)
@@ -81,42 +80,6 @@ def test_croissant_of_a_table_without_images_is_valid(tmp_path, build):
     out = build(tmp_path / "out", f"--input={tmp_path / 'rows.jsonl'}", f"--spec={tmp_path / 'spec.yaml'}")
     described = mlcroissant.Dataset(jsonld=str(out / "croissant.json"))
     assert len(list(described.records("records"))) == 5
-
-
-def test_the_tfrecord_package_reads_by_its_index(out):
-    shards, indices = (sorted(out.glob(one)) for one in ("*-train.tfrecord-*", "dali/*-train-*.idx"))
-    records = open_dataset(out).records("train", form="features")
-    assert read_shards(shards, indices=indices) == [(one["filename"], one["label"]) for one in records]
-
-
-def test_the_dataset_for_pytorch_of_the_tfrecord_package_reads_all_shards(out):
-    patterns = f"{out}/photos-train.tfrecord-{{}}", f"{out}/dali/photos-train-{{}}.idx"
-    records = open_dataset(out).records("train", form="features")
-    found = read_by_pattern(*patterns, [f"{number:05}-of-00002" for number in range(2)])
-    assert sorted(found) == sorted((one["filename"], one["label"]) for one in records)
-
-
-def test_dali_reads_by_its_index(out):
-    from nvidia.dali import fn, pipeline_def, tfrecord
-
-    features = {
-        "image": tfrecord.FixedLenFeature((), tfrecord.string, ""),
-        "label": tfrecord.FixedLenFeature([1], tfrecord.int64, -1),
-    }
-
-    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
-    def read():
-        path, index = (sorted(map(str, out.glob(one))) for one in ("*-train.tfrecord-*", "dali/*-train-*.idx"))
-        example = fn.readers.tfrecord(path=path, index_path=index, features=features, name="reader")
-        return example["image"], example["label"]
-
-    pipeline = read()
-    pipeline.build()
-    records = open_dataset(out).records("train", form="features")
-    assert pipeline.epoch_size("reader") == len(records)
-    for expected in records:
-        image, label = (output.at(0) for output in pipeline.run())
-        assert (image.tobytes(), int(label[0])) == (expected["image"], expected["label"])
 
 
 def test_the_card_renders_without_markup_of_the_input(out):

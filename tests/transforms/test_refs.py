@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 
 import msgpack
 import pytest
@@ -15,11 +14,8 @@ from beam_tfrecords.storage.members import Place
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import (
     File,
-    PixelRange,
     Range,
     SampleRef,
-    describe_locator,
-    find_locator,
     one_image,
 )
 from tests.converting import identity, repacked
@@ -128,20 +124,6 @@ def test_the_uri_of_a_sample_is_the_name_that_people_know(locator, uri):
 
 
 @pytest.mark.parametrize(
-    "locator",
-    [
-        Range("/photos.tar", 512, 100, "/photos.tar#cat/1.jpg"),
-        PixelRange("/photos.npy", 128, 12, "/photos.npy#1", "", (2, 2, 3), "HWC", "|u1"),
-        PixelRange("/a.tfrecord", 128, 16, "/a.tfrecord#1", "", (2, 2), "HW", "<f4", (-1.0, 1.0)),
-    ],
-    ids=["range", "pixels", "floats"],
-)
-def test_where_a_part_of_a_file_is_survives_as_json_without_its_version(locator):
-    values = json.loads(json.dumps(describe_locator(dataclasses.replace(locator, version="5:1:2:3"))))
-    assert find_locator(values, name=locator.name) == locator
-
-
-@pytest.mark.parametrize(
     "place",
     [
         Place("/photos.tar", "5:1:2:3", 512, 100, 100),
@@ -149,21 +131,8 @@ def test_where_a_part_of_a_file_is_survives_as_json_without_its_version(locator)
     ],
     ids=["tar", "zip"],
 )
-def test_the_place_of_a_member_survives_as_json_without_its_version(place):
+def test_a_version_says_the_place_of_a_member(place):
     assert Place.unpack(place.pack()) == place
-    values = json.loads(json.dumps(describe_locator(File(f"{place.file}#/cat/1.jpg", place.pack()))))
-    found = find_locator(values, name=f"{place.file}#cat/1.jpg")
-    if place.is_plain:
-        assert found == Range(place.file, 512, 100, "/photos.tar#cat/1.jpg")
-    else:
-        assert Place.unpack(found.version) == dataclasses.replace(place, version="")
-
-
-def test_a_whole_file_and_a_temporary_copy_have_no_place_of_their_own():
-    assert describe_locator(None) is describe_locator(File("/1.jpg")) is None
-    assert describe_locator(Range("/out/.build/staging", 0, 100, "/photos.tar.gz#1.jpg")) is None
-    copied = Place("/out/.build/staging", "", 0, 100, 100)
-    assert describe_locator(File("/photos.tar.gz#/1.jpg", copied.pack())) is None
 
 
 def test_an_image_that_belongs_to_another_makes_a_sample_another_one():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.output.lock import LockedOutput
 from beam_tfrecords.beam_pipelines.build.output.previous import Previous, clean_versions, point_to_whole, remove_version
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
-from beam_tfrecords.beam_pipelines.messages.summary import report_command
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset.dataset import Dataset, open_published
@@ -23,7 +23,6 @@ from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
 from beam_tfrecords.transforms.workspace.output_folder import is_open
@@ -158,14 +157,11 @@ def _write_report(spec: BuildSpec, dataset: Dataset, *, check: storage.Check) ->
     try:
         from beam_tfrecords.beam_pipelines.report.page import write_report
 
-        # The failed files belong to the input of this request, so they may be opened.
-        return write_report(
-            dataset, failed_images=published_paths(spec), staging=Workspace(spec.output).path, check=check
-        )
+        return write_report(dataset, staging=Workspace(spec.output).path, check=check)
     except Exception as error:
         show(
             f"note: the report could not be written: {describe_exception(error)}; the dataset is whole, and "
-            f"`{report_command(dataset.path, published_paths(spec).start)}` tries again",
+            f"`{shlex.join(['beam-tfrecords', 'report', f'--dataset={dataset.path}'])}` tries again",
             file=sys.stderr,
         )
         return None

@@ -12,7 +12,6 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.build import build_dataset
-from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published
@@ -32,7 +31,6 @@ from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset.files import CHANGES, FAILURES
 from beam_tfrecords.dataset.published import read_changes
 from beam_tfrecords.transforms.publishing.lists import find_examples
-from beam_tfrecords.transforms.request.published_settings import published_paths
 
 
 def convert(argv: Sequence[str]) -> int:
@@ -85,7 +83,6 @@ def _convert(argv: Sequence[str], arguments: argparse.Namespace, summary: RunSum
                     manifest,
                     output=outcome.path,
                     seconds=seconds,
-                    image_root=published_paths(find_functions(spec)).start,
                     examples=find_examples(storage.join(outcome.path, FAILURES), manifest["failure_reasons"]),
                     changes=read_changes(outcome.path) if CHANGES in manifest["files"] else None,
                     # The last one, because the others are requests too.

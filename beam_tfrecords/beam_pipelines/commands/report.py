@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset.opening import open_dataset
-from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import BuildError
 
 
@@ -21,14 +19,13 @@ def report(argv: Sequence[str]) -> int:
       BuildError: a file of the dataset cannot be read, or the page cannot be written.
     """
     arguments = make_parser().read_all(argv)
-    images = PublishedPaths.of([f"{storage.absolute(arguments.image_root).rstrip('/')}/*"])
     dataset = open_dataset(arguments.dataset)
     from beam_tfrecords.beam_pipelines.report.index_scan import MOST_ROWS
     from beam_tfrecords.beam_pipelines.report.page import write_report
 
     try:
         with ReadProgress(min(dataset.num_records, MOST_ROWS), then="reading pictures") as progress:
-            path = write_report(dataset, failed_images=images if arguments.failed_images else None, progress=progress)
+            path = write_report(dataset, progress=progress)
     except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
         raise BuildError(
             f"{dataset.path} cannot be reported: {error}; `beam-tfrecords verify` names what is damaged"
@@ -45,16 +42,4 @@ def make_parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_folder("dataset", "the --output of a build")
-    parser.add_argument(
-        "--failed_images",
-        action="store_true",
-        help="show the images of failures, read from wherever failures.jsonl says; only for a build of your own",
-    )
-    parser.add_argument(
-        "--image_root",
-        default=".",
-        metavar="FOLDER",
-        help="with --failed_images: the folder that contains the input, in which the paths of failures.jsonl start "
-        "(default: the current folder)",
-    )
     return parser

@@ -82,23 +82,11 @@ def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def report_command(dataset: str, image_root: str) -> str:
-    """Returns the command that writes a report with the images of failures.
-
-    Args:
-      dataset: the dataset's folder.
-      image_root: the folder where published paths start; "" if there is none.
-    """
-    root = [f"--image_root={image_root}"] if image_root else []
-    return shlex.join(["beam-tfrecords", "report", f"--dataset={dataset}", "--failed_images", *root])
-
-
 def summarize(
     manifest: Mapping[str, Any],
     *,
     output: str,
     seconds: float,
-    image_root: str = "",
     examples: Mapping[str, Example] | None = None,
     changes: Mapping[str, Any] | None = None,
     request_metrics: Mapping[str, int] | None = None,
@@ -109,7 +97,6 @@ def summarize(
       manifest: the dataset's manifest.
       output: the dataset's folder.
       seconds: duration of the build.
-      image_root: the folder where published paths start; "" if there is none.
       examples: reason -> one of its failures, if there are any.
       changes: the content of `changes.json`, if there is one.
       request_metrics: requests to object stores.
@@ -135,7 +122,7 @@ def summarize(
         lines.append(f"  list: {storage.join(output, DUPLICATES)}{remedy}")
     lines += describe_reasons(manifest["failure_reasons"], examples)
     if manifest["failure_reasons"]:
-        lines.append(f"  list: {storage.join(output, FAILURES)}; pictures: {report_command(output, image_root)}")
+        lines.append(f"  list: {storage.join(output, FAILURES)}")
     lines += [_describe(line, value) for name, line in LINES.items() if (value := manifest.get(name))]
     lines += describe_skipped(
         {kind: (entry["files"], entry["examples"]) for kind, entry in manifest["skipped"].items()}

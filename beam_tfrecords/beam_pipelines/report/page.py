@@ -17,7 +17,6 @@ from markupsafe import Markup
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.messages.summary import describe_changes, describe_missing, format_bytes
-from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_images
 from beam_tfrecords.beam_pipelines.report.index_scan import (
     EXTREMES,
     MOST_ROWS,
@@ -32,7 +31,6 @@ from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.files import CHANGES, DUPLICATES, FAILURES, REPORT, SUCCESS, VERSION_NAME
 from beam_tfrecords.dataset.manifest import FAILURE_CHECK, GROUP_CHECK
 from beam_tfrecords.dataset.published import read_changes
-from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.dataset.schema import Check, read_json
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.contents import Content
@@ -59,7 +57,6 @@ _MOST_TEXT = 300
 def write_report(
     dataset: Dataset,
     *,
-    failed_images: PublishedPaths | None = None,
     staging: str | None = None,
     progress: ReadProgress | None = None,
     check: storage.Check | None = None,
@@ -68,7 +65,6 @@ def write_report(
 
     Args:
       dataset: a finished dataset.
-      failed_images: as in `render_report`.
       staging: as in `storage.open_write`.
       progress: receives the number of index records read.
       check: as in `storage.open_new`, and keeps an existing page; None replaces the page.
@@ -81,7 +77,7 @@ def write_report(
       OSError: likewise.
     """
     path = storage.join(dataset.path, REPORT)
-    html = render_report(dataset, failed_images=failed_images, progress=progress)
+    html = render_report(dataset, progress=progress)
     if check is None:
         storage.write_bytes(path, html.encode(), staging=staging)
     else:
@@ -93,15 +89,11 @@ def write_report(
     return path
 
 
-def render_report(
-    dataset: Dataset, *, failed_images: PublishedPaths | None = None, progress: ReadProgress | None = None
-) -> str:
+def render_report(dataset: Dataset, *, progress: ReadProgress | None = None) -> str:
     """Renders the page. It names no path, and no time except that of the dataset, so that copies have equal pages.
 
     Args:
       dataset: a finished dataset.
-      failed_images: shows the images of failures that still exist, and finds the files of their published paths; a
-        stranger's dataset may name any file. None shows no images.
       progress: receives the number of index records read.
     """
     manifest = dataset.manifest
@@ -146,7 +138,7 @@ def render_report(
         splits=[_describe_split(split, entry, scan) for split, entry in manifest["splits"].items()],
         lengths=_plots(dict(itertools.islice(scan.lengths.items(), _MOST_PLOTS)), format_bytes),
         sides=sides,
-        failures=_failures(dataset, failed_images=failed_images),
+        failures=_failures(dataset),
         near_duplicates=dataset.manifest.get("near_duplicates", {}),
         duplicates=duplicates,
         copies=_copies(samples, scan, duplicates),
@@ -275,16 +267,12 @@ def _least_median_most(values: np.ndarray) -> tuple[float, float, float]:
     return float(values.min()), float(np.median(values)), float(values.max())
 
 
-def _failures(dataset: Dataset, *, failed_images: PublishedPaths | None) -> list[tuple[str, int, list[dict[str, Any]]]]:
-    """Returns (reason, count, first failures with thumbnails); reads at most 100,000 lines of the list."""
+def _failures(dataset: Dataset) -> list[tuple[str, int, list[dict[str, Any]]]]:
+    """Returns (reason, count, first failures); reads at most 100,000 lines of the list."""
     examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for failure in _first_lines(dataset, FAILURES, FAILURE_CHECK) if dataset.manifest["failures"] else ():
         if len(examples[failure["reason"]]) < _MOST_OF_A_REASON:
             examples[failure["reason"]].append({**failure, "detail": show_flags(failure["detail"])})
-    ranked = [one for rank in itertools.zip_longest(*examples.values()) for one in rank if one is not None]
-    thumbnails = read_failed_images(ranked, failed_images) if failed_images else {}
-    for failure in ranked:
-        failure["thumbnail"] = thumbnails.get((failure["key"], failure["uri"]))
     reasons = dataset.manifest.get("failure_reasons") or {reason: len(some) for reason, some in examples.items()}
     return [(reason, reasons[reason], examples[reason]) for reason in sorted(reasons, key=lambda one: -reasons[one])]
 

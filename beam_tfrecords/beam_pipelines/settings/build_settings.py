@@ -78,7 +78,6 @@ class BuildSettings(TypedDict, total=False):
     num_shards: int
     compression: Literal['none', 'gzip']
     seed: int
-    dali_index: bool
     overwrite: bool
     # Rejected images
     max_failures: float

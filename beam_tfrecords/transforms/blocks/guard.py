@@ -14,7 +14,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.processes.isolation import TimeLimit, isolated
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef, describe_locator
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.service_faults import describe_fault
 
 Made = TypeVar("Made")
@@ -96,8 +96,6 @@ def describe_failure(ref: SampleRef, error: SampleError, paths: PublishedPaths =
         "reason": error.reason.value,
         "detail": paths.publish_text(error.detail),
     }
-    if locator := describe_locator(ref.locator):
-        line["locator"] = {**locator, "uri": paths.publish(locator["uri"])}
     if error.traceback:
         line["traceback"] = paths.publish_traceback(error.traceback)
     return line

@@ -10,13 +10,11 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.dataset import Dataset
-from beam_tfrecords.dataset.files import CARD, CROISSANT, DALI_FOLDER, MANIFEST, dali_index
-from beam_tfrecords.dataset.index import read_batches
+from beam_tfrecords.dataset.files import CARD, CROISSANT, MANIFEST
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.reading.reading_code import reading_code
-from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.images.image_spec import ResizeMode
 from beam_tfrecords.transforms.publishing.croissant import write_croissant
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
@@ -26,8 +24,6 @@ from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
 _MOST_CLASSES = 100
 # Markdown's markup, anywhere and at the start of a line.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#|~&!$]|^[-+=]|(?<=^[0-9])[.)])")
-# Threads that write DALI indices.
-_DALI_THREADS = 8
 
 
 def write_files(
@@ -57,10 +53,7 @@ def write_files(
     written = storage.run_concurrently(
         publication.output, *(functools.partial(publication.write, *one, check=check) for one in contents)
     )
-    files = dict(zip((name for name, _ in contents), written, strict=True))
-    if described["spec"]["dali_index"]:
-        files |= _write_dali_indices(publication, shards)
-    return files
+    return dict(zip((name for name, _ in contents), written, strict=True))
 
 
 def _card_lines(dataset: Dataset) -> Iterator[str]:
@@ -120,25 +113,3 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
 def _text(text: str) -> str:
     """Escapes a text of the input, so that Markdown shows it literally."""
     return _MARKUP.sub(r"\\\1", escape(text))
-
-
-def _write_dali_indices(publication: Publication, shards: Iterable[Shard]) -> dict[str, WrittenFile]:
-    """Writes the indices of shards for NVIDIA DALI and the `tfrecord` package; returns name -> written file.
-
-    The format is that of `tfrecord2idx`, which both include: for each record, a line with its offset and its length
-    with framing, in bytes. The shards and their own indices are already written.
-    """
-    write_index = functools.partial(_write_dali_index, publication=publication)
-    written = dict(map_in_threads(write_index, shards, threads=_DALI_THREADS))
-    storage.sync_folder(storage.join(publication.output, DALI_FOLDER))
-    return written
-
-
-def _write_dali_index(shard: Shard, *, publication: Publication) -> tuple[str, WrittenFile]:
-    own = shard.index or ""
-    lines = [
-        "".join(f"{offset} {length}\n" for offset, length in zip(*rows.to_pydict().values(), strict=True)).encode()
-        for rows in read_batches(storage.read_bytes(storage.join(publication.output, own)), ["offset", "length"])
-    ]
-    name = dali_index(own)
-    return name, publication.write(name, b"".join(lines))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.files import CARD, CROISSANT, MANIFEST, REPORT, SHARDS, SUCCESS, ShardNames, dali_index
+from beam_tfrecords.dataset.files import CARD, CROISSANT, MANIFEST, REPORT, SHARDS, SUCCESS, ShardNames
 from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, lists_shards
 from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.features.contents import Content
@@ -99,7 +99,7 @@ class Publication:
             total += shards
             for number in range(shards):
                 key = split, number, shards
-                yield from (names.shard(key), names.index(key), dali_index(names.index(key)))
+                yield from (names.shard(key), names.index(key))
         if not lists_shards(total):
             yield SHARDS
 

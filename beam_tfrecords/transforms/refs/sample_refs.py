@@ -10,7 +10,6 @@ import msgpack
 
 from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.storage.members import Place, is_place
 from beam_tfrecords.storage.paths import shown
 from beam_tfrecords.transforms.objects.objects import Objects
 
@@ -136,28 +135,6 @@ def _unpack_locator(kind: int, *values: Any) -> Locator:
         uri, offset, length, name, version, shape, axes, dtype, limits = values
         return PixelRange(uri, offset, length, name, version, tuple(shape), axes, dtype, limits and tuple(limits))
     return _LOCATORS[kind](*values)
-
-
-def describe_locator(locator: Locator | None) -> dict[str, Any] | None:
-    """Returns a byte range as plain values without its name; None for a whole file or a staging file."""
-    if isinstance(locator, File):
-        place = Place.unpack(locator.version) if is_place(locator.version) else None
-        return place.describe() if place and locator.uri.startswith(place.file) else None
-    if locator is None or not locator.name.startswith(locator.uri):
-        return None
-    values = dataclasses.asdict(locator)
-    # Copies of the same input differ in their versions.
-    return {field: value for field, value in values.items() if field not in ("name", "version")}
-
-
-def find_locator(values: Mapping[str, Any], *, name: str) -> File | Range:
-    """Makes a locator of any version from the output of `describe_locator`."""
-    if "shape" in values:
-        limits = tuple(values["limits"]) if values["limits"] else None
-        return PixelRange(**{**values, "shape": tuple(values["shape"]), "limits": limits}, name=name)
-    if "size" in values:
-        return File(name, Place.find(values).pack())
-    return Range(**values, name=name)
 
 
 @dataclasses.dataclass(frozen=True)

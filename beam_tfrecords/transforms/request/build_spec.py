@@ -313,13 +313,6 @@ class OutputSettings:
         read=whole_number(0, 10**18 - 1),
         decides_records=False,
     )
-    dali_index: bool = setting(
-        False,
-        help="also write an index of each shard for NVIDIA DALI and the tfrecord package",
-        group=OUTPUT,
-        read=switch,
-        decides_bytes=False,
-    )
     overwrite: bool = setting(
         False, help="replace a finished dataset", group=OUTPUT, read=switch, decides_bytes=False, in_spec=False
     )
@@ -497,12 +490,6 @@ def _rules(request: BuildSpec) -> Iterator[tuple[bool, str, str]]:
         "needs_setting",
         f"`resize_mode={mode.value}`: without `image_size`, images keep their sizes; use, for example, "
         "`image_size=224`, or leave `resize_mode` out",
-    )
-    yield (
-        request.dali_index and request.compression != "none",
-        "conflicting_settings",
-        "`dali_index` and `compression=gzip` exclude each other: DALI reads uncompressed shards only; leave one of "
-        "them out",
     )
     yield (
         request.class_order is ClassOrder.STABLE and not request.versioned and request.reuse in (None, NO_REUSE),
