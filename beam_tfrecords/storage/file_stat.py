@@ -100,3 +100,8 @@ def is_folder_entry(entry: os.DirEntry[str]) -> bool:
         if not is_nothing(error):
             raise
     return False
+
+
+def is_link_entry(entry: os.DirEntry[str]) -> bool:
+    """Whether a directory entry is a link."""
+    return entry.is_symlink()

@@ -532,7 +532,7 @@ def _walk(folder: str) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]
         for entry in entries:
             if not file_stat.is_folder_entry(entry):
                 yield entry
-            elif entry.is_symlink():
+            elif file_stat.is_link_entry(entry):
                 heapq.heappush(links, entry.path)
             else:
                 pending.append(entry.path)
