@@ -14,7 +14,6 @@ try:
 except ImportError as error:
     raise ImportError(f"beam_tfrecords.grain needs Grain: {install_hint('grain')}") from error
 
-from beam_tfrecords.features.layouts import no_pair
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.collating import make_batch, ragged_names
 from beam_tfrecords.reading.records import Records, check_records
@@ -52,9 +51,7 @@ class RecordSource(grain.sources.RandomAccessDataSource[Any]):
         as_supervised: bool = False,
     ) -> None:
         self._records = check_records(records).resized(image_size, resize_mode)
-        self._pair = self._records.layout.supervised(decoded=self._records.has_pixels) if as_supervised else None
-        if as_supervised and self._pair is None:
-            raise ValueError(no_pair(self._records.layout))
+        self._pair = self._records.layout.find_pair(decoded=self._records.has_pixels) if as_supervised else None
 
     def __len__(self) -> int:
         return len(self._records)

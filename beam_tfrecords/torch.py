@@ -21,7 +21,7 @@ from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from beam_tfrecords.features.fields import Stored
-from beam_tfrecords.features.layouts import decoded_names, no_pair
+from beam_tfrecords.features.layouts import decoded_names
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.collating import Example, Pair, make_batch
 from beam_tfrecords.reading.records import Records, check_records
@@ -269,11 +269,10 @@ class _MakeItem:
             )
         if not as_supervised:
             return cls(None, False, transform)
-        pair = records.layout.supervised(decoded=records.has_pixels)
-        if pair is None:
-            raise ValueError(no_pair(records.layout))
         # A pair has the mask if there is one.
-        return cls(pair, Stored.MASK in records.layout.stored, transform)
+        return cls(
+            records.layout.find_pair(decoded=records.has_pixels), Stored.MASK in records.layout.stored, transform
+        )
 
     def prepare(self, records: Records) -> Records:
         """Returns the records in the form that `__call__` expects."""

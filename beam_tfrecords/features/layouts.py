@@ -311,6 +311,18 @@ class Layout:
         targets = [names[one.name] for one in FIELDS.values() if one.is_target and one.name in names]
         return (images[0], targets[0]) if images and targets else None
 
+    def find_pair(self, *, decoded: bool) -> tuple[str, str]:
+        """Returns `supervised`.
+
+        Raises:
+          ValueError: there is no such pair.
+        """
+        pair = self.supervised(decoded=decoded)
+        if pair is None:
+            has = ", ".join(feature.name for feature in self.features)
+            raise ValueError(f"as_supervised=True: expected an image and a label among the features; found {has}")
+        return pair
+
     def to_json(self) -> dict[str, dict[str, Any]]:
         """Returns the layout as in a spec file."""
         return {
@@ -333,12 +345,6 @@ def decoded_names(features: Sequence[Feature]) -> dict[str, str]:
         if feature.kind.stored in (Stored.IMAGE, Stored.MASK) and short not in taken:
             names[feature.name] = short
     return names
-
-
-def no_pair(layout: Layout) -> str:
-    """Returns the error message for a layout without a pair for supervised learning."""
-    has = ", ".join(feature.name for feature in layout.features)
-    return f"as_supervised=True: expected an image and a label among the features; found {has}"
 
 
 # Placeholder until the table is known and `table_layout` replaces it.

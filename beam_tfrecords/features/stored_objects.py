@@ -22,6 +22,8 @@ from beam_tfrecords.features.fields import (
 from beam_tfrecords.features.layouts import Feature
 
 _OBJECTS = "objects."
+# From the order of a stored box to that of its sides, and back.
+_REVERSED = [1, 0, 3, 2]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +44,16 @@ class StoredObjects:
         return cls({feature.field: feature for feature in features if feature.is_of_objects})
 
     @functools.cached_property
+    def names(self) -> Mapping[str, str]:
+        """Field -> name of the feature."""
+        return {field: feature.name for field, feature in self.features.items()}
+
+    @functools.cached_property
+    def has_sides(self) -> bool:
+        """Whether the features have a side of a box."""
+        return not self.features.keys().isdisjoint((BOXES, *BOX_SIDES))
+
+    @functools.cached_property
     def has_boxes(self) -> bool:
         """Whether the features have all sides of a box."""
         return BOXES in self.features or self.features.keys() >= {*BOX_SIDES}
@@ -58,10 +70,24 @@ class StoredObjects:
         return of.get(ClassValue.NAME) or of.get(ClassValue.INDEX) or of.get(ClassValue.ID)
 
     def boxes(self, values: Mapping[str, Any]) -> np.ndarray:
-        """Returns [n, 4] xmin, ymin, xmax and ymax as shares of the image's size."""
-        if BOXES in self.features:
-            return np.reshape(values[self.features[BOXES].name], (-1, 4))[:, [1, 0, 3, 2]]
-        return np.stack([values[self.features[side].name] for side in BOX_SIDES], axis=1)
+        """Returns [n, 4] xmin, ymin, xmax and ymax as shares of the image's size; a missing side is that of the image.
+
+        The features have a side.
+        """
+        if BOXES in self.names:
+            return np.reshape(values[self.names[BOXES]], (-1, 4))[:, _REVERSED]
+        sides = [values[self.names[side]] if side in self.names else None for side in BOX_SIDES]
+        count = max(len(side) for side in sides if side is not None)
+        edges = zip(sides, (0, 0, 1, 1), strict=True)
+        return np.stack([np.full(count, edge) if side is None else side for side, edge in edges], axis=1)
+
+    def set_boxes(self, values: dict[str, Any], boxes: np.ndarray) -> None:
+        """Replaces the sides of boxes in the values of an example by those of `boxes`."""
+        if BOXES in self.names:
+            values[self.names[BOXES]] = boxes[:, _REVERSED]
+        for number, side in enumerate(BOX_SIDES):
+            if side in self.names:
+                values[self.names[side]] = np.ascontiguousarray(boxes[:, number])
 
     def classes(self, values: Mapping[str, Any], class_names: Sequence[str]) -> list[str | None]:
         """Returns the class of each object; None for a number without a class. Empty if no feature has classes."""

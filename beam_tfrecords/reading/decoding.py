@@ -6,22 +6,23 @@ import dataclasses
 import functools
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.features import example_pb2
-from beam_tfrecords.features.decoding import PixelFeatures
 from beam_tfrecords.features.fields import HEIGHT, SHAPE_FIELD, WIDTH, ClassValue, Stored
-from beam_tfrecords.features.layouts import Feature
+from beam_tfrecords.features.layouts import Feature, decoded_names
+from beam_tfrecords.features.stored_objects import StoredObjects
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.reading.resizing import Resize, decoded_size, move_objects, resize_mask, resize_pixels
 
 _DTYPES: dict[str, Any] = {"int64": np.int64, "float": np.float32}
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _COLORS = {1: "GRAY", 3: "RGB", 4: "RGBA"}
+Placement = TypeVar("Placement")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +59,7 @@ class ReadExample:
         Page faults then take an eighth of the time, because separate arrays are returned to the system after every
         batch. A reference to one of these images keeps the memory of all.
         """
-        size = self.resize.fixed_size if self.resize else self.images.size
+        size = self._pixels.size
         are_jpegs = self.pixels and self.images.encoding == "jpeg"
         channels = self.images.channels or 3
         if self.planes:
@@ -113,9 +114,8 @@ class ReadExample:
         return example
 
     @functools.cached_property
-    def _pixels(self) -> PixelFeatures:
-        names = {feature.field: feature.name for feature in self.features}
-        return PixelFeatures(self.features, NumpyDecoder(self.images, self.resize, names))
+    def _pixels(self) -> NumpyDecoder:
+        return NumpyDecoder(self.features, self.images, self.resize)
 
     @functools.cached_property
     def _texts(self) -> list[tuple[str, bool, Callable[[bytes], str | bytes]]]:
@@ -148,23 +148,117 @@ class ReadExample:
 
 
 @dataclasses.dataclass(frozen=True)
-class NumpyDecoder:
-    """Decodes stored images and masks to NumPy arrays; a `features.decoding.Decoder`.
+class PixelDecoder(Generic[Placement]):
+    """Decodes the images and masks of examples to the arrays of a library.
+
+    A placement says where the stored image is in the decoded one.
 
     Attributes:
+      features: features of the examples.
       stored: how images are stored.
       resize: size of decoded images; None for the stored size.
-      names: field -> name of the feature that contains it.
     """
 
+    features: tuple[Feature, ...]
     stored: StoredImages
     resize: Resize | None
-    names: Mapping[str, str]
+
+    def decode(self, example: dict[str, Any], row: Any = None) -> None:
+        """Replaces the bytes of images and masks with pixels, under `decoded_names`; moves objects with their image.
+
+        Args:
+          example: name of a feature -> value.
+          row: an array that the image may be written to.
+        """
+        images, lists, masks, object_masks = self._stored_in
+        for name in lists:
+            example[name] = self.images(example[name], example)
+        placed = None
+        for name, has_objects in images:
+            example[name], found = self.image(example[name], example, row if has_objects else None)
+            placed = found if has_objects else placed
+        for name in masks:
+            example[name] = self.mask(example[name])
+        if placed is not None:
+            for name in object_masks:
+                example[name] = self.object_masks(example[name], placed)
+            if self.resize:
+                self.move(example, placed)
+        for name, short in self._renamed.items():
+            example[short] = example.pop(name)
+
+    def image(self, data: Any, example: Mapping[str, Any], row: Any = None) -> tuple[Any, Placement]:
+        """Returns an image in the requested size, and its placement; `example` says the shape of raw pixels."""
+        raise NotImplementedError
+
+    def images(self, data: Any, example: Mapping[str, Any]) -> Any:
+        """Returns a list of images."""
+        raise NotImplementedError
+
+    def mask(self, data: Any) -> Any:
+        """Returns the mask of an image, [H, W, 1]."""
+        raise NotImplementedError
+
+    def object_masks(self, data: Any, placed: Placement) -> Any:
+        """Returns the masks of the objects in an image, [n, H, W]."""
+        raise NotImplementedError
+
+    def move(self, example: dict[str, Any], placed: Placement) -> None:
+        """Moves objects and points with their resized image."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(height, width) of every decoded image; None if they differ."""
+        stored = self.stored.size
+        if self.resize is None:
+            return stored
+        return self.resize.place(*stored).final if stored else self.resize.fixed_size
+
+    @functools.cached_property
+    def objects(self) -> StoredObjects:
+        """The features of objects."""
+        return StoredObjects.of(self.features)
+
+    def raw_shape(self, example: Mapping[str, Any]) -> Any:
+        """Returns height, width and channels of raw pixels, of which one is -1 if it is unknown.
+
+        Raises:
+          ValueError: the layout does not say the size.
+        """
+        if self.stored.size and self.stored.channels:
+            return (*self.stored.size, self.stored.channels)
+        names = {feature.field: feature.name for feature in self.features}
+        if SHAPE_FIELD in names:
+            return example[names[SHAPE_FIELD]]
+        missing = [field for field in (HEIGHT, WIDTH) if field not in names]
+        if missing:
+            raise ValueError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
+        return example[names[HEIGHT]], example[names[WIDTH]], self.stored.channels or -1
+
+    @functools.cached_property
+    def _renamed(self) -> Mapping[str, str]:
+        return decoded_names(self.features)
+
+    @functools.cached_property
+    def _stored_in(self) -> tuple[list[tuple[str, bool]], list[str], list[str], list[str]]:
+        """Features of images, each with whether objects belong to it; of lists of images; of masks; of objects' masks.
+
+        A layout with objects has one such image.
+        """
+        stored = {kind: [one for one in self.features if one.kind.stored is kind] for kind in Stored}
+        images = [(one.name, one.is_image) for one in stored[Stored.IMAGE] if not one.several]
+        lists = [one.name for one in stored[Stored.IMAGE] if one.several]
+        masks, object_masks = ([one.name for one in stored[kind]] for kind in (Stored.MASK, Stored.OBJECT_MASKS))
+        return images, lists, masks, object_masks
+
+
+class NumpyDecoder(PixelDecoder[Geometry]):
+    """Decodes stored images and masks to NumPy arrays; the placement is the geometry of the stored image."""
 
     def image(
         self, data: bytes, example: Mapping[str, Any], row: np.ndarray | None = None
     ) -> tuple[np.ndarray, Geometry]:
-        """Returns an image in the requested size, and the geometry of the stored image; see `Decoder.image`."""
         if not self.resize:
             pixels = self._decode_stored(data, example, row)
             return pixels, Geometry.unchanged(pixels.shape[0], pixels.shape[1])
@@ -187,23 +281,23 @@ class NumpyDecoder:
         return row, placed
 
     def images(self, data: Sequence[bytes], example: Mapping[str, Any]) -> list[np.ndarray]:
-        """See `Decoder.images`."""
         return [self.image(one, example)[0] for one in data]
 
     def mask(self, data: bytes) -> np.ndarray:
-        """See `Decoder.mask`."""
         mask = decode_mask(data)
         return resize_mask(mask, self.resize.place(*mask.shape[:2])) if self.resize else mask
 
     def object_masks(self, data: Sequence[bytes], placed: Geometry) -> np.ndarray:
-        """See `Decoder.object_masks`."""
         masks = [resize_mask(decode_mask(one), placed) for one in data]
         return np.array(masks, np.uint8).reshape(-1, *placed.final)
 
-    def placed(self, example: dict[str, Any], features: Sequence[Feature], placed: Geometry) -> None:
-        """See `Decoder.placed`."""
-        if self.resize:
-            move_objects(example, features, placed)
+    def move(self, example: dict[str, Any], placed: Geometry) -> None:
+        move_objects(example, self._vectors, self.objects, placed)
+
+    @functools.cached_property
+    def _vectors(self) -> list[Feature]:
+        """The vectors of points that move with the image."""
+        return [one for one in self.features if one.moves]
 
     def _is_jpeg(self, data: bytes) -> bool:
         """Whether the fast decoder can decode the image."""
@@ -211,7 +305,7 @@ class NumpyDecoder:
 
     def _decode_stored(self, data: bytes, example: Mapping[str, Any], row: np.ndarray | None = None) -> np.ndarray:
         if self.stored.encoding == "raw":
-            return np.frombuffer(bytearray(data), self.stored.dtype).reshape(self._raw_shape(example))
+            return np.frombuffer(bytearray(data), self.stored.dtype).reshape(self.raw_shape(example))
         channels = self.stored.channels or 3
         if self.stored.bit_depth == 16:
             return _decode_16_bits(data, channels)
@@ -230,16 +324,6 @@ class NumpyDecoder:
                 image = Image.fromarray((np.array(image) >> 8).astype(np.uint8))
             pixels = np.array(image if image.mode == _MODES[channels] else image.convert(_MODES[channels]))
         return pixels.reshape(*pixels.shape[:2], channels)
-
-    def _raw_shape(self, example: Mapping[str, Any]) -> tuple[int, ...]:
-        if self.stored.size and self.stored.channels:
-            return (*self.stored.size, self.stored.channels)
-        if SHAPE_FIELD in self.names:
-            return tuple(example[self.names[SHAPE_FIELD]])
-        missing = [field for field in (HEIGHT, WIDTH) if field not in self.names]
-        if missing:
-            raise BuildError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
-        return int(example[self.names[HEIGHT]]), int(example[self.names[WIDTH]]), self.stored.channels or -1
 
 
 def _renumber(values: Any, kind: ClassValue, classes: Sequence[int]) -> Any:

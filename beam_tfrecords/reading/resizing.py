@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
 
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.features.column_ranges import axes_of
-from beam_tfrecords.features.fields import BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Per
+from beam_tfrecords.features.fields import KEYPOINTS, POLYGON, POLYGON_POINTS, Per
 from beam_tfrecords.features.layouts import Feature
+from beam_tfrecords.features.stored_objects import StoredObjects
 from beam_tfrecords.geometry.geometry import Geometry, plan
 from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode, read_image_size
 
 # Modes in which every image has the requested size.
 FIXED_MODES = ("crop", "pad", "exact")
-# Sides of a box, and the axis of each.
-SIDES = {"ymin": 0, "xmin": 1, "ymax": 0, "xmax": 1}
-# Sides in the order of a box in pixels.
-_IN_ORDER = ("xmin", "ymin", "xmax", "ymax")
 # In pixels; a smaller side of an object is a rounding error.
 NOISE = 1e-3
 # A JPEG is decoded at the smallest fraction of its size that is at least this many times the resized size.
@@ -125,14 +122,21 @@ def _on_canvas(pixels: np.ndarray, geometry: Geometry) -> np.ndarray:
     return canvas
 
 
-def move_objects(example: dict[str, Any], features: Sequence[Feature], geometry: Geometry) -> None:
-    """Moves the objects of an example, and drops those that are no longer inside the image.
+def move_objects(
+    example: dict[str, Any], vectors: Sequence[Feature], objects: StoredObjects, geometry: Geometry
+) -> None:
+    """Moves the objects and points of an example, and drops objects that are no longer inside the image.
 
     As in a build, boxes are clipped to the image, areas shrink accordingly, a keypoint outside the image becomes 0,
     and polygons stay whole.
+
+    Args:
+      vectors: vectors of points that move with the image.
+      objects: the features of objects.
+      geometry: geometry of the stored image.
     """
-    names = {feature.field: feature.name for feature in features if feature.is_of_objects}
-    if not names and not any(feature.moves for feature in features):
+    names = objects.names
+    if not (names or vectors):
         return
     size, final, to_new = (geometry.width, geometry.height), geometry.final[::-1], geometry.to_stored()
 
@@ -142,13 +146,12 @@ def move_objects(example: dict[str, Any], features: Sequence[Feature], geometry:
     def move(shares: np.ndarray) -> np.ndarray:
         return map_points(shares, to_shares).astype(np.float32)
 
-    for feature in features:
-        if feature.moves:
-            axes, values = np.array(axes_of(feature.columns, feature.length)), example[feature.name].copy()
-            moved = move(np.stack([values[axes == 0], values[axes == 1]], axis=1))
-            values[axes == 0], values[axes == 1] = moved.T
-            example[feature.name] = values
-    across, down, seen = (names.get(field) for field in KEYPOINTS)
+    for feature in vectors:
+        axes, values = np.array(axes_of(feature.columns, feature.length)), example[feature.name].copy()
+        moved = move(np.stack([values[axes == 0], values[axes == 1]], axis=1))
+        values[axes == 0], values[axes == 1] = moved.T
+        example[feature.name] = values
+    across, down, seen = map(names.get, KEYPOINTS)
     if across and down:
         points = move(np.stack([example[across], example[down]], axis=1))
         is_there = see_points(points, example[seen] if seen else np.ones(len(points)))
@@ -158,42 +161,26 @@ def move_objects(example: dict[str, Any], features: Sequence[Feature], geometry:
     if name := names.get(POLYGON):
         example[name] = move(example[name])
         points_of_each = example[names[POLYGON_POINTS]]
-    sides = box_sides(example, names)
-    if not sides:
+    if not objects.has_sides:
         return
-    count = len(next(iter(sides.values())))
-    found = [sides[side] if side in sides else np.full(count, float(side.endswith("max"))) for side in _IN_ORDER]
-    boxes = np.stack(found, axis=1) * np.array(size * 2, float)
-    moved_boxes = move_boxes(boxes, size, to_new, final, noise=NOISE)
-    shares = (moved_boxes.boxes / np.array(final * 2)).astype(np.float32)
-    if BOXES in names:
-        example[names[BOXES]] = shares[:, [_IN_ORDER.index(side) for side in SIDES]]
-    for number, side in enumerate(_IN_ORDER):
-        if name := names.get(f"objects.{side}"):
-            example[name] = np.ascontiguousarray(shares[:, number])
-    if len(sides) < len(SIDES):
+    moved_boxes = move_boxes(objects.boxes(example) * np.array(size * 2, float), size, to_new, final, noise=NOISE)
+    objects.set_boxes(example, (moved_boxes.boxes / np.array(final * 2)).astype(np.float32))
+    if not objects.has_boxes:
         return
-    if area := names.get("objects.area"):
-        scale = np.where(moved_boxes.is_inside, moved_boxes.areas, 0) / np.maximum(moved_boxes.whole, NOISE)
-        example[area] = (example[area] * scale).astype(example[area].dtype)
     kept = moved_boxes.is_inside
-    for feature in features if not kept.all() else ():
+    if area := names.get("objects.area"):
+        scale = np.where(kept, moved_boxes.areas, 0) / np.maximum(moved_boxes.whole, NOISE)
+        example[area] = (example[area] * scale).astype(example[area].dtype)
+    for feature in objects.features.values() if not kept.all() else ():
         name = feature.name
         match feature.kind.per:
             case Per.KEYPOINT:
-                example[name] = example[name].reshape(count, -1)[kept].ravel()
+                example[name] = example[name].reshape(len(kept), -1)[kept].ravel()
             case Per.CORNER:
                 example[name] = example[name][np.repeat(kept, points_of_each)]
             case Per.OBJECT:
                 values, is_list = example[name], isinstance(example[name], list)
                 example[name] = [values[place] for place in np.flatnonzero(kept)] if is_list else values[kept]
-
-
-def box_sides(example: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the box sides that an example has: side -> [n] relative coordinates, of arrays or tensors."""
-    if BOXES in names:
-        return {side: example[names[BOXES]][:, index] for index, side in enumerate(SIDES)}
-    return {side: example[names[f"objects.{side}"]] for side in SIDES if f"objects.{side}" in names}
 
 
 def _resize(pixels: np.ndarray, size: tuple[int, int], seen: tuple[slice, slice]) -> np.ndarray:

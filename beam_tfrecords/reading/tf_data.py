@@ -25,7 +25,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.resizing import Resize
-from beam_tfrecords.reading.tf_examples import ExampleReader, StoredExamples
+from beam_tfrecords.reading.tf_examples import ExampleReader
 from beam_tfrecords.reading.tf_shards import Share, mean_record, read_numbers, read_share
 
 # Size of the shuffle buffer in bytes of records, with `shuffle=True`.
@@ -41,7 +41,6 @@ def load(
     shuffle: bool | int = False,
     seed: int | None = None,
     decode: bool = True,
-    fast_decode: bool = False,
     image_size: ImageSize = None,
     resize_mode: ResizeMode | None = None,
     channels: int | None = None,
@@ -82,8 +81,6 @@ def load(
       decode: decodes images to [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits; masks to [H, W, 1];
         masks of objects to [n, H, W] uint8 of zeros and ones; and a list of images to [n, H, W, C]. False leaves the
         stored bytes.
-      fast_decode: decodes JPEGs with TensorFlow's default, which differs from other decoders by up to some 20 of 255;
-        False gives the pixels of `Dataset.records` and of Pillow, at about the same rate.
       image_size: (height, width) of decoded images in pixels, or one number for both; text as for a build, such as
         "224x160", too. Masks, boxes and keypoints follow; objects outside the image are dropped.
       resize_mode: how images are resized, as in a build: "crop" (fits the shorter side and crops the center), "pad"
@@ -117,7 +114,6 @@ def load(
     _check_numbers(num_readers=num_readers, reader_index=reader_index, may_be_none=False)
     _check_switches(
         decode=decode,
-        fast_decode=fast_decode,
         drop_remainder=drop_remainder,
         as_supervised=as_supervised,
         multi_hot=multi_hot,
@@ -136,10 +132,9 @@ def load(
     stored: Sequence[Records | Dataset] = given.sources if isinstance(given, Records) else [given]
     reads = [
         ExampleReader.of(
-            StoredExamples(one.path, one.layout, one.images, one.class_names),
+            one,
             class_names=given.class_names,
             decodes=decode and Content.IMAGE in one.layout.required and getattr(one, "has_pixels", True),
-            is_fast=fast_decode,
             resize=Resize.of(image_size, resize_mode, one.images) or (one.resize if isinstance(one, Records) else None),
             channels=channels,
             transform=transform,
@@ -149,7 +144,7 @@ def load(
         )
         for one in stored
     ]
-    asked = {"image_size": image_size, "channels": channels, "fast_decode": fast_decode or None}
+    asked = {"image_size": image_size, "channels": channels}
     idle = next((name for name, value in asked.items() if value is not None), None)
     if idle and not any(read.decodes for read in reads):
         raise ValueError(f"{idle}={asked[idle]!r}: no image is decoded, so it has no effect; leave it out")

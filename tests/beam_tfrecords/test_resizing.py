@@ -157,7 +157,7 @@ SIDE = st.integers(1, 5000)
 
 @given(SIDE, SIDE, SIDE, SIDE, st.sampled_from(MODES))
 def test_sizes_are_those_of_a_build(height, width, target_height, target_width, mode):
-    from beam_tfrecords.reading.tf_resizing import TensorPlacement  # It imports TensorFlow.
+    from beam_tfrecords.reading.tf_examples import TensorPlacement  # It imports TensorFlow.
 
     size = target_height, target_width
     spec = image_spec.ImageSpec(image_size=size, resize_mode=image_spec.ResizeMode(mode), max_pixels=1 << 60)

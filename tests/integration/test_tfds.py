@@ -177,12 +177,14 @@ def test_several_images_and_lists_of_them_load_as_tfds_has_them(tmp_path, photos
     features.save_config(str(tmp_path))
     ours, theirs = (json.loads((folder / "features.json").read_text()) for folder in (tmp_path / "out", tmp_path))
     assert ours == theirs
-    loaded = {one["filename"]: one for one in load(tmp_path / "out", "train", fast_decode=True).as_numpy_iterator()}
+    loaded = {one["filename"]: one for one in load(tmp_path / "out", "train").as_numpy_iterator()}
     examples = list(builder.as_dataset(split="train").as_numpy_iterator())
     assert sorted(len(example["views"]) for example in examples) == list(range(6))
     for example in examples:
         for name in ("left", "right", "views"):
-            np.testing.assert_array_equal(example[name], loaded[example["filename"]][name])
+            # TFDS decodes JPEGs less exactly.
+            most = 20 if encoding == "jpeg" else 0
+            np.testing.assert_allclose(example[name].astype(int), loaded[example["filename"]][name], rtol=0, atol=most)
 
 
 class Flowers(tfds.core.GeneratorBasedBuilder):
