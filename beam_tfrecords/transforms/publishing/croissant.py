@@ -10,23 +10,20 @@ import hashlib
 import importlib.resources
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_tfrecords.dataset.dataset import Dataset
-from beam_tfrecords.dataset.files import INDEX_FOLDER
 from beam_tfrecords.dataset.label_files import label_files
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.features.fields import ARRAY_FIELD
 from beam_tfrecords.transforms.publishing.tfds_metadata import VERSION
 
-_CROISSANT = "http://mlcommons.org/croissant/"
-# Property -> the setting with the same value.
-_SETTINGS = {"license": "license", "url": "homepage", "citeAs": "citation"}
 # Maximum number of classes whose names are in the file itself.
 _MOST_CLASSES = 10_000
-# The context that the specification prescribes, and the described columns of the index.
-_FIXED = json.loads((importlib.resources.files(__package__) / "croissant_terms.json").read_bytes())
+# Parts of the file, with names such as `$license` in place of values: the dataset with the context that the
+# specification prescribes, columns of the index, what their file names say, and classes.
+_TERMS = json.loads((importlib.resources.files(__package__) / "croissant_terms.json").read_bytes())
 
 
 def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
@@ -36,32 +33,36 @@ def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
       dataset: dataset whose manifest is described.
       files: name -> content of the metadata files.
     """
-    name, spec = dataset.manifest["name"], dataset.manifest["spec"]
-    lists = label_files(dataset.layout, dataset.class_names)
-    own = [file for file, found in lists.items() if file in files and found == dataset.class_names]
-    names = own[0] if own and len(dataset.class_names) > _MOST_CLASSES else None
-    described = {
-        "@context": _FIXED["context"],
-        "@type": "sc:Dataset",
-        "conformsTo": f"{_CROISSANT}1.1",
+    name, spec, class_names = dataset.manifest["name"], dataset.manifest["spec"], dataset.class_names
+    lists = label_files(dataset.layout, class_names) if len(class_names) > _MOST_CLASSES else {}
+    own = next((file for file, names in lists.items() if file in files and names == class_names), None)
+    known: dict[str, Any] = {
         "name": name,
+        "prefix": re.escape(name),
         "description": spec["description"] or f"{dataset.manifest['records']:,} records as TFRecord files.",
         # The constant version of the TFDS metadata, because builds are reproducible and contain no times.
         "version": VERSION,
-        **{key: spec[setting] for key, setting in _SETTINGS.items() if spec[setting]},
-        "distribution": [
-            _file_set("shards", _describe_shards(dataset), f"{name}-*.tfrecord-*", "application/x-tfrecord"),
-            _file_set(
-                "index",
-                "A row for each record of a shard, in its order.",
-                f"{INDEX_FOLDER}/{name}-*.parquet",
-                "application/x-parquet",
-            ),
-            *([_names_file(names, files[names])] if names else []),
-        ],
-        "recordSet": [_splits(dataset), *_classes(dataset, names), _records(name)],
+        **{setting: spec[setting] or None for setting in ("license", "homepage", "citation")},
+        "contents": _describe_shards(dataset),
+        "splits": _rows("splits", "records", dataset.splits.items()),
+        "class_file": None,
+        "classes": None,
     }
-    return json_file(described)
+    columns = ({"column": column, "type": kind, "what": what} for column, (kind, what) in _TERMS["columns"].items())
+    known["fields"] = [*(_fill(_TERMS["column"], one) for one in columns), *_fill(_TERMS["places"], known)]
+    if own:
+        known["class_file"] = _fill(
+            _TERMS["class_file"], {"file": own, "sha256": hashlib.sha256(files[own]).hexdigest()}
+        )
+        found = {"name": "lines", "index": "lineNumbers"}
+        lines = {
+            one: {"fileObject": {"@id": "class-names"}, "extract": {"fileProperty": of}} for one, of in found.items()
+        }
+        known["classes"] = _fill(_TERMS["classes"], {**lines, "rows": None})
+    elif class_names:
+        rows = _rows("classes", "index", ((one, index) for index, one in enumerate(class_names)))
+        known["classes"] = _fill(_TERMS["classes"], {"name": None, "index": None, "rows": rows})
+    return json_file(_fill(_TERMS["dataset"], known))
 
 
 def _describe_shards(dataset: Dataset) -> str:
@@ -73,91 +74,17 @@ def _describe_shards(dataset: Dataset) -> str:
     return f"{what} The feature {arrays[0]} is an array, {shape}." if arrays else what
 
 
-def _file_set(uuid: str, description: str, pattern: str, kind: str) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileSet",
-        "@id": uuid,
-        "name": uuid,
-        "description": description,
-        "encodingFormat": kind,
-        "includes": pattern,
-    }
+def _rows(table: str, number: str, rows: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Returns the inline rows of a table with names and numbers."""
+    return [{f"{table}/name": name, f"{table}/{number}": value} for name, value in rows]
 
 
-def _splits(dataset: Dataset) -> dict[str, Any]:
-    return _table("splits", "cr:Split", "records", dataset.splits.items())
-
-
-def _classes(dataset: Dataset, file: str | None) -> Iterator[dict[str, Any]]:
-    """Yields the record set of the classes, if there are any. Their names are inline, or in `file` if it is given."""
-    numbered = ((name, index) for index, name in enumerate(dataset.class_names))
-    if dataset.class_names:
-        described = _table("classes", "sc:Enumeration", "index", () if file else numbered)
-        if file:
-            del described["data"]
-            for field, what in zip(described["field"], ("lines", "lineNumbers"), strict=True):
-                field["source"] = {"fileObject": {"@id": "class-names"}, "extract": {"fileProperty": what}}
-        yield described
-
-
-def _names_file(file: str, content: bytes) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileObject",
-        "@id": "class-names",
-        "name": "class-names",
-        "description": "A class on each line, in the order of their indices.",
-        "contentUrl": file,
-        "encodingFormat": "text/plain",
-        "sha256": hashlib.sha256(content).hexdigest(),
-    }
-
-
-def _table(name: str, kind: str, number: str, rows: Iterable[tuple[str, int]]) -> dict[str, Any]:
-    """Returns a record set with inline rows of a name and a number."""
-    return {
-        "@type": "cr:RecordSet",
-        "@id": name,
-        "name": name,
-        "dataType": kind,
-        "key": {"@id": f"{name}/name"},
-        "field": [_field(name, "name", "sc:Text"), _field(name, number, "cr:Int64")],
-        "data": [{f"{name}/name": one, f"{name}/{number}": value} for one, value in rows],
-    }
-
-
-def _records(name: str) -> dict[str, Any]:
-    prefix = re.escape(name)
-    numbers = r"[0-9]{5,}-of-[0-9]{5,}"
-    columns = [
-        _field("records", column, about["dataType"], about["description"], {"column": column})
-        for column, about in _FIXED["columns"].items()
-    ]
-    return {
-        "@type": "cr:RecordSet",
-        "@id": "records",
-        "name": "records",
-        "description": f"The record of a row is in the file {name}-SPLIT.tfrecord-SHARD.",
-        "key": {"@id": "records/key"},
-        "field": [
-            *columns,
-            _from_file_name("split", "name of the split", rf"{prefix}-(.+)-{numbers}\.parquet"),
-            _from_file_name("shard", "number of the shard, and of how many", rf"{prefix}-.+-({numbers})\.parquet"),
-        ],
-    }
-
-
-def _from_file_name(name: str, description: str, regex: str) -> dict[str, Any]:
-    field = _field("records", name, "sc:Text", description, {"fileProperty": "filename"})
-    field["source"]["transform"] = {"regex": regex}
-    return field
-
-
-def _field(
-    record_set: str, name: str, kind: str, description: str = "", extract: dict[str, str] | None = None
-) -> dict[str, Any]:
-    field: dict[str, Any] = {"@type": "cr:Field", "@id": f"{record_set}/{name}", "name": name, "dataType": kind}
-    if description:
-        field["description"] = description
-    if extract:
-        field["source"] = {"fileSet": {"@id": "index"}, "extract": extract}
-    return field
+def _fill(part: Any, known: Mapping[str, Any]) -> Any:
+    """Replaces names such as `$license` by their values; leaves out what has the value None."""
+    if isinstance(part, dict):
+        return {key: found for key, value in part.items() if (found := _fill(value, known)) is not None}
+    if isinstance(part, list):
+        return [found for value in part if (found := _fill(value, known)) is not None]
+    if part[:1] == "$" and part[1:] in known:
+        return known[part[1:]]
+    return re.sub(r"\$(\w+)", lambda found: known[found[1]], part)

@@ -81,33 +81,24 @@ def write_metadata(
 
 def features_json(layout: Layout, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
     """Returns the layout as TFDS's FeaturesDict; each `/` in a feature's name is a level of nesting."""
-    root: dict[str, Any] = {}
-    nested = layout.nests
-    for feature in layout.features:
-        *groups, leaf = feature.name.split("/") if nested else [feature.name]
-        level = root
-        for group in groups:
-            level = level.setdefault(group, {})
-        level[leaf] = _Leaf(_feature_json(feature, image, class_names))
-        level[leaf].is_of_points = feature.kind.per in (Per.KEYPOINT, Per.CORNER)
-    return _nest(root)
+    nested = {tuple(one.name.split("/")) if layout.nests else (one.name,): one for one in layout.features}
+    return _level_json(nested, image, class_names)
 
 
-class _Leaf(dict[str, Any]):
-    """A feature, as opposed to a level of nesting.
-
-    Attributes:
-      is_of_points: whether it has values for each point of the objects, and not for each object.
-    """
-
-    is_of_points = False
-
-
-def _nest(level: Mapping[str, Any]) -> dict[str, Any]:
-    features = {name: dict(value) if isinstance(value, _Leaf) else _nest(value) for name, value in level.items()}
+def _level_json(
+    level: Mapping[tuple[str, ...], Feature], image: ImageSpec, class_names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Returns a level of nesting: names of the levels below it, and of a feature there -> feature."""
+    below: dict[str, dict[tuple[str, ...], Feature]] = {}
+    for (name, *rest), feature in level.items():
+        below.setdefault(name, {})[tuple(rest)] = feature
+    features = {
+        name: _feature_json(found[()], image, class_names) if () in found else _level_json(found, image, class_names)
+        for name, found in below.items()
+    }
     # TFDS stores objects as one sequence of boxes with labels, not as separate sequences of boxes and labels.
     sequences = [feature["sequence"]["feature"] for feature in features.values() if "sequence" in feature]
-    has_points = any(isinstance(value, _Leaf) and value.is_of_points for value in level.values())
+    has_points = any(one.kind.per in (Per.KEYPOINT, Per.CORNER) for path, one in level.items() if len(path) == 1)
     if _BOX in sequences and len(sequences) == len(features) and not has_points:
         return _sequence(_dict_json(dict(zip(features, sequences, strict=True))))
     return _dict_json(features)
