@@ -39,7 +39,7 @@ from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask
-from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
+from beam_tfrecords.transforms.images.orient import plan_geometry
 from beam_tfrecords.transforms.images.probe import probe_digests
 from beam_tfrecords.transforms.images.quality import Quality
 from beam_tfrecords.transforms.labels import ClassNames

@@ -11,7 +11,7 @@ import pyarrow as pa
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.index import read_batches, sealed_crcs
 from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.dataset.missing import explain_missing, replaced
+from beam_tfrecords.dataset.published import explain_missing, replaced
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.reading.shard_cache import ShardCache
 

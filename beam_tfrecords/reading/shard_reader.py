@@ -16,7 +16,7 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.dataset.missing import explain_missing, replaced
+from beam_tfrecords.dataset.published import explain_missing, replaced
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.reading.index_files import read_places
 from beam_tfrecords.reading.shard_cache import ShardCache

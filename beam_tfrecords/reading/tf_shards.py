@@ -14,7 +14,7 @@ import tensorflow as tf
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.dataset.missing import explain_missing, replaced
+from beam_tfrecords.dataset.published import explain_missing, replaced
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.shard_cache import ShardCache

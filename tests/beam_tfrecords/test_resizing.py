@@ -15,7 +15,7 @@ from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.geometry.sizes import ResizeMode, read_image_size
 from beam_tfrecords.reading.resizing import Resize, resize_pixels
 from beam_tfrecords.transforms.images import image_spec
-from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
+from beam_tfrecords.transforms.images.orient import plan_geometry
 from tests import tensorflow as tf
 from tests.each import each
 from tests.tensorflow import load

@@ -10,9 +10,8 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.convert_image import check_file, convert_image
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.images.keep import check_file
 from tests.image_checks import detailed, encoded, pixels, psnr
 from tests.image_writers import P3_COLORANTS, icc_profile, to_profile
 

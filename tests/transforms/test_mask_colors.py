@@ -16,7 +16,7 @@ from PIL import Image
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, Resample, ResizeMode
 from beam_tfrecords.transforms.images.masks import convert_mask, read_mask
-from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
+from beam_tfrecords.transforms.images.orient import plan_geometry
 from beam_tfrecords.transforms.mask_colors import NAMED, VOID, channels_of, read_mask_colors, read_mask_values
 from tests.each import each
 from tests.image_checks import encoded

@@ -31,10 +31,9 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.listing.decisions import Decisions
 from beam_tfrecords.transforms.listing.listing import read_chunk, write_chunk_names
 from beam_tfrecords.transforms.listing.stage import ListSource
-from beam_tfrecords.transforms.mapping.from_sample import files_of, parts_of, values_of
-from beam_tfrecords.transforms.mapping.open_sample import OpenSample
+from beam_tfrecords.transforms.mapping.open_sample import OpenSample, files_of, parts_of, values_of
 from beam_tfrecords.transforms.mapping.sample import Sample
-from beam_tfrecords.transforms.mapping.source_objects import to_source
+from beam_tfrecords.transforms.mapping.sample_objects import to_source
 from beam_tfrecords.transforms.refs.overflow_rows import load_oversized
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef

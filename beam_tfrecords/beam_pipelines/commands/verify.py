@@ -25,8 +25,8 @@ from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.files import SUCCESS
-from beam_tfrecords.dataset.missing import explain_missing
 from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords.dataset.published import explain_missing
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import write_json
 from beam_tfrecords.quiet_beam import beam_logs_from

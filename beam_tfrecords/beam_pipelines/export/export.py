@@ -19,7 +19,7 @@ from beam_tfrecords.beam_pipelines.export.rows import KEY, LABEL, SPLIT, NotText
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.dataset.missing import explain_missing
+from beam_tfrecords.dataset.published import explain_missing
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.reading.conditions import find_rows, make_condition

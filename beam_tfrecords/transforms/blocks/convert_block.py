@@ -21,8 +21,7 @@ from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
 from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, PreparedSample
-from beam_tfrecords.transforms.blocks.fetching import Fetched, fetch, read_images
-from beam_tfrecords.transforms.blocks.files_seen import FilesSeen, look_again
+from beam_tfrecords.transforms.blocks.fetching import Fetched, FilesSeen, fetch, look_again, read_images
 from beam_tfrecords.transforms.blocks.guard import Convert, check_memory_left, describe_failure, failure_of, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
 from beam_tfrecords.transforms.blocks.reuse import BlockReuse

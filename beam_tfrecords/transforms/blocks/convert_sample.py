@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask, store_drawn
 from beam_tfrecords.transforms.images.object_masks import find_outlines
-from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
+from beam_tfrecords.transforms.images.orient import plan_geometry
 from beam_tfrecords.transforms.labels import BACKGROUND, ClassNames, class_label
 from beam_tfrecords.transforms.mapping.class_masks import merge_masks
 from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, spec_for

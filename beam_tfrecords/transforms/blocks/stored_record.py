@@ -12,9 +12,9 @@ from beam_tfrecords.features.fields import IMAGE_FIELDS, MASK_FIELD, SOURCE_ID
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import read_fields
 from beam_tfrecords.geometry.geometry import Geometry
+from beam_tfrecords.transforms.images.convert_image import read_header
 from beam_tfrecords.transforms.images.converted_image import describe_raw
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.images.keep import read_header
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef
 

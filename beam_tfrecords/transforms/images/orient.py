@@ -1,11 +1,12 @@
-"""Reads and applies the EXIF orientation of an image."""
+"""Reads and applies the EXIF orientation of an image, and plans its geometry."""
 
 from __future__ import annotations
 
 from PIL import ExifTags, Image
 
-from beam_tfrecords.transforms.images.decode_errors import DECODER_ERRORS
-from beam_tfrecords.transforms.images.image_spec import ImageSpec, Metadata
+from beam_tfrecords.geometry.geometry import Geometry, plan
+from beam_tfrecords.transforms.images.decode_errors import DECODER_ERRORS, check_pixels
+from beam_tfrecords.transforms.images.image_spec import ImageSpec, Metadata, Resample
 
 _TRANSPOSE = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -44,3 +45,23 @@ def orient(image: Image.Image, orientation: int) -> Image.Image:
 def orientation_for(image: Image.Image, spec: ImageSpec, *, may_decode: bool = True) -> int:
     """Returns the EXIF orientation that a request applies; 1 if it ignores orientations."""
     return orientation_of(image, may_decode=may_decode) if spec.orientation is Metadata.APPLY else 1
+
+
+def plan_geometry(height: int, width: int, *, orientation: int, spec: ImageSpec) -> Geometry:
+    """Plans the sizes of one image, as `geometry.plan` does.
+
+    Raises:
+      SampleError: reason `too_many_pixels` if the resized image or the canvas would exceed `max_pixels`.
+    """
+    geometry = plan(
+        height,
+        width,
+        spec.image_size,
+        spec.resize_mode.value,
+        orientation=orientation,
+        upscale=spec.upscale,
+        is_nearest=spec.resample is Resample.NEAREST,
+    )
+    check_pixels(*geometry.resized, spec.max_pixels)
+    check_pixels(*geometry.final, spec.max_pixels)
+    return geometry

@@ -13,12 +13,11 @@ from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.blocks.stored_record import files_in
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.mapping.from_sample import plain_value
 from beam_tfrecords.transforms.mapping.image_file import is_same, value_of
-from beam_tfrecords.transforms.mapping.open_sample import open_files
+from beam_tfrecords.transforms.mapping.open_sample import open_files, plain_value
 from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, pixel_file
 from beam_tfrecords.transforms.mapping.sample import Sample
-from beam_tfrecords.transforms.mapping.source_objects import to_source
+from beam_tfrecords.transforms.mapping.sample_objects import to_source
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, is_mask, is_object_mask

@@ -1,11 +1,13 @@
-"""Opens references as samples for users' pipelines."""
+"""Opens references as samples for users' pipelines, and converts samples back to files and plain values."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.layouts import Layout
@@ -14,9 +16,18 @@ from beam_tfrecords.transforms.blocks.stored_record import files_in
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.mapping.class_masks import merge_masks
 from beam_tfrecords.transforms.mapping.image_file import FileSource, ImageFile, Later, MaskFile
+from beam_tfrecords.transforms.mapping.pixel_file import pixel_file
 from beam_tfrecords.transforms.mapping.sample import Sample
-from beam_tfrecords.transforms.mapping.source_objects import from_source
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef, is_mask, is_object_mask
+from beam_tfrecords.transforms.mapping.sample_objects import from_source
+from beam_tfrecords.transforms.refs.sample_refs import (
+    IMAGE,
+    MASK,
+    RecordRange,
+    SampleRef,
+    Value,
+    is_mask,
+    is_object_mask,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,3 +151,56 @@ def find_listed(sample: Sample) -> SampleRef | None:
     has_mask = any(is_mask(name) and not is_object_mask(name) for name in ref.images)
     is_whole = images == list(of["images"]) and len(others) == has_mask + (ref.objects is not None)
     return ref if is_whole else None
+
+
+def parts_of(sample: Sample) -> Mapping[str, Any]:
+    """Returns the images and the mask of a sample by name, each unchanged: an `ImageFile` or an array."""
+    of = sample.parts
+    return {**of["images"], **({} if of["mask"] is None else {MASK: of["mask"]})}
+
+
+def files_of(sample: Sample) -> dict[str, bytes]:
+    """Returns the files of a sample's images and mask by name.
+
+    Raises:
+      SampleError: a file cannot be read.
+      BuildError: a service fault.
+    """
+    return {
+        name: part.read() if isinstance(part, ImageFile) else pixel_file(getattr(part, "value", part))
+        for name, part in parts_of(sample).items()
+    }
+
+
+def values_of(sample: Sample, wanted: Collection[str] | None) -> tuple[Value, Mapping[str, Value]]:
+    """Returns label and columns of a sample.
+
+    Args:
+      wanted: names of the columns; None for all.
+
+    Raises:
+      SampleError: a value cannot be stored.
+    """
+    try:
+        label = plain_value(sample.label)
+        # A layout with a numeric or text label refers to the label as a column.
+        values = {"label": label, **sample.columns}
+        names = sample.columns if wanted is None else wanted
+        return label, {name: plain_value(values.get(name)) for name in sorted(names)}
+    except TypeError as error:
+        raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, str(error)) from error
+
+
+def plain_value(value: Any) -> Any:
+    """Converts a label or a column value to plain values: NumPy's numbers to Python's, arrays to lists.
+
+    Raises:
+      TypeError: the value is neither text, number nor bytes, nor a list of these.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [plain_value(one) for one in value]
+    if value is None or isinstance(value, str | int | float | bytes):
+        return value
+    raise TypeError(f"the function returned a value of type {type(value).__name__}; expected texts, numbers or bytes")

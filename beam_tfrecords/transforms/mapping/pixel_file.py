@@ -11,9 +11,9 @@ import numpy as np
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.hashing import content_hash
+from beam_tfrecords.transforms.images.convert_image import spec_of_changed
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.images.keep import spec_of_changed
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 
 

@@ -26,9 +26,9 @@ from beam_tfrecords.features.fields import DTYPE_FIELD, SHAPE_FIELD, Stored
 from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.parse import check_features, parse_example
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
+from beam_tfrecords.transforms.images.convert_image import check_file, is_of_kept_kind
 from beam_tfrecords.transforms.images.formats import PNG_START, png_depth
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.images.keep import check_file, is_of_kept_kind
 from beam_tfrecords.transforms.images.masks import read_mask
 from beam_tfrecords.transforms.settings import read_settings
 from beam_tfrecords.transforms.verifying.classes import ClassCheck

@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.transforms.images.array_files import read_array
-from beam_tfrecords.transforms.images.convert_array import convert_array, join_bands
+from beam_tfrecords.transforms.images.convert_array import convert_array, join_bands, read_array
 from beam_tfrecords.transforms.images.image_spec import ArrayType, Axes, ImageEncoding, ImageSpec, Resample, ResizeMode
 from beam_tfrecords.transforms.images.memory import array_memory
 from beam_tfrecords.transforms.images.raw_pixels import as_file

@@ -11,9 +11,8 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.convert_image import check_file, convert_image, read_header
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
-from beam_tfrecords.transforms.images.keep import check_file, read_header
 from beam_tfrecords.transforms.images.masks import read_mask
 from tests.each import each
 from tests.image_checks import pixels, psnr

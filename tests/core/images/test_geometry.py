@@ -11,7 +11,7 @@ from PIL import Image
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
-from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
+from beam_tfrecords.transforms.images.orient import plan_geometry
 from tests.each import each
 from tests.image_checks import encoded, pixels
 

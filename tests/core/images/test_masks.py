@@ -16,8 +16,7 @@ from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.formats import PNG_START
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
-from beam_tfrecords.transforms.images.orient import orient
-from beam_tfrecords.transforms.images.plan_geometry import plan_geometry
+from beam_tfrecords.transforms.images.orient import orient, plan_geometry
 from tests.each import each
 from tests.image_checks import encoded, pixels
 

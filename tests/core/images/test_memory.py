@@ -17,9 +17,8 @@ import pytest
 from PIL import Image, ImageCms
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.convert_image import convert_image, read_header
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.images.keep import read_header
 from tests.image_checks import detailed, encoded
 from tests.image_writers import png_chunk, png_file, tiff_file
 

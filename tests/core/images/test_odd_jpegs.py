@@ -13,10 +13,9 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.convert_image import check_file, convert_image, read_header
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
-from beam_tfrecords.transforms.images.keep import check_file, read_header
 from tests.each import each
 from tests.image_checks import PHOTOS, detailed, encoded, lossless_jpeg, pixels, psnr, with_profile
 

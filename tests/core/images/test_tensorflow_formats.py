@@ -7,11 +7,10 @@ import functools
 import numpy as np
 import pytest
 
-from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.convert_image import convert_image, is_of_kept_kind
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.images.keep import is_of_kept_kind
 from tests import tensorflow as tf
 from tests.each import each
 from tests.fuzz_images import seed_files

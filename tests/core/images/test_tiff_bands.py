@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.transforms.images.array_files import read_array
+from beam_tfrecords.transforms.images.convert_array import read_array
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, Pages
 from tests.tiff_files import DEFLATE, LZW, PACKBITS, tiff_of
 

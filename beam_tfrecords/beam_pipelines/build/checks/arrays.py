@@ -146,8 +146,7 @@ def describe_arrays(files: Mapping[str, bytes], spec: ImageSpec) -> tuple[str, i
     """
     import numpy as np
 
-    from beam_tfrecords.transforms.images.array_files import read_array
-    from beam_tfrecords.transforms.images.convert_array import convert_array, join_bands
+    from beam_tfrecords.transforms.images.convert_array import convert_array, join_bands, read_array
 
     joined = np.result_type(*(read_array(data, spec).pixels for data in files.values())).name
     kind = spec.array_type or next((one for one in ArrayType if one.value == joined), None)
@@ -161,7 +160,7 @@ def describe_arrays(files: Mapping[str, bytes], spec: ImageSpec) -> tuple[str, i
 
 def find_answers(files: Mapping[str, bytes], spec: ImageSpec) -> list[Suggestion]:
     """Returns the settings with which a sample that cannot be read as an array can be."""
-    from beam_tfrecords.transforms.images.array_files import read_array
+    from beam_tfrecords.transforms.images.convert_array import read_array
 
     found, sizes = list[Suggestion](), list[tuple[int, int]]()
     with contextlib.suppress(SampleError):

@@ -12,11 +12,10 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.hashing import content_hash
-from beam_tfrecords.transforms.mapping.from_sample import parts_of, values_of
 from beam_tfrecords.transforms.mapping.image_file import ImageFile
-from beam_tfrecords.transforms.mapping.open_sample import find_listed
+from beam_tfrecords.transforms.mapping.open_sample import find_listed, parts_of, values_of
 from beam_tfrecords.transforms.mapping.sample import Sample
-from beam_tfrecords.transforms.mapping.source_objects import to_source
+from beam_tfrecords.transforms.mapping.sample_objects import to_source
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Locator, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.inputs import quote_input
