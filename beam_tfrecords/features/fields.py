@@ -7,7 +7,7 @@ import enum
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from itertools import starmap
-from typing import Any, Protocol
+from typing import Any
 
 from beam_tfrecords.features.contents import Content
 
@@ -77,22 +77,6 @@ class Per(enum.Enum):
     CORNER = enum.auto()
 
 
-class Batch(Protocol):
-    """The values of a batch of samples that do not come from their images."""
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """Key of each sample."""
-
-    @property
-    def image_ids(self) -> Sequence[str]:
-        """Id of each image in the input, or the key."""
-
-    @property
-    def labels(self) -> Sequence[Sequence[tuple[int, str]]]:
-        """Index and name of the classes of each sample."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Field:
     """What a feature of an example may contain.
@@ -125,7 +109,7 @@ class Field:
     class_value: ClassValue | None = None
     of_image: Callable[[Any], Any] | None = None
     of_objects: Callable[[Any], Any] | None = None
-    of_batch: Callable[[Batch], Sequence[Any]] | None = None
+    of_batch: Callable[[Any], Sequence[Any]] | None = None
     is_target: bool = False
     is_shown: bool = False
 

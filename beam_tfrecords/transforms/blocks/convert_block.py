@@ -20,7 +20,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
 from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
-from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, PreparedSample
+from beam_tfrecords.transforms.blocks.convert_sample import PreparedSample
 from beam_tfrecords.transforms.blocks.fetching import Fetched, FilesSeen, fetch, look_again, read_images
 from beam_tfrecords.transforms.blocks.guard import Convert, check_memory_left, describe_failure, failure_of, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
@@ -380,30 +380,19 @@ class _SampleWriter:
                 *self._finish(refs.slice(0, middle), prepared[:middle]),
                 *self._finish(refs.slice(middle, len(refs)), prepared[middle:]),
             ]
-        labels: list[str | SampleError | _Left | None] = list(made.labels)
+        labels: list[str | SampleError | _Left | None] = list(made.index_columns["label"])
         if self.plan.where is not None:
-            passes = self.plan.where.passes(refs, made, split=self.split, paths=self.plan.convert.paths)
+            passes = self.plan.where.passes(refs, made, split=self.split)
             kept = [place for place, fits in enumerate(passes) if fits]
             labels = [label if fits else _Left.FILTERED for label, fits in zip(labels, passes, strict=True)]
             self.counts["filtered", self.split] += len(refs) - len(kept)
             refs, made, prepared = refs.take(kept), made.take(kept), [prepared[place] for place in kept]
         if len(refs):
-            self._write_records(refs, made)
+            count_records(self.counts, self.split, made.class_names, made.index_columns, heads=made.heads)
+            known = {name: values for name, values in made.index_columns.items() if values.count(None) < len(refs)}
+            self.writer.add(made.examples, made.crcs, known)
             self.counts["source_bytes",] += sum(one.source_bytes for one in prepared)
         return labels
-
-    def _write_records(self, refs: RefColumns, made: ConvertedBatch) -> None:
-        count_records(self.counts, self.split, made.class_names, made.index_columns, heads=made.heads)
-        paths = self.plan.convert.paths
-        columns: dict[str, Sequence[Any]] = {
-            "key": refs.keys,
-            "uri": refs.uris(paths),
-            "fingerprint": refs.fingerprints(paths),
-            "label": made.labels,
-            **made.index_columns,
-        }
-        known = {name: values for name, values in columns.items() if values.count(None) < len(refs)}
-        self.writer.add(made.examples, made.crcs, known)
 
     def _reject(self, ref: SampleRef, error: SampleError) -> None:
         if error.reason in _PROCESS_ENDED:

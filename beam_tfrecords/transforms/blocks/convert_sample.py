@@ -70,7 +70,11 @@ class PreparedSample(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """A `fields.Batch` of converted samples."""
+    """A batch of converted samples, whose values `Field.of_batch` takes.
+
+    Attributes:
+      labels: index and name of the classes of each sample.
+    """
 
     refs: RefColumns
     labels: Sequence[Sequence[tuple[int, str]]]
@@ -78,10 +82,12 @@ class _Batch(NamedTuple):
 
     @property
     def keys(self) -> Sequence[str]:
+        """Key of each sample."""
         return self.refs.keys
 
     @property
     def image_ids(self) -> Sequence[str]:
+        """Id of each image in the input, or the key."""
         objects = [found and Objects.unpack(found) for found in self.refs.each("objects")]
         own = [(one.image_id if one else "") or key for one, key in zip(objects, self.keys, strict=True)]
         # Records of a dataset have theirs.
@@ -117,16 +123,15 @@ class ConvertedBatch:
     Attributes:
       crcs: the masked CRC of each example.
       class_names: for each sample, the names of its classes, or of the classes of its objects.
-      labels: the class of each sample; None if the sample has no class, several classes, or objects.
-      index_columns: index column -> the value of each sample; see `beam_tfrecords.dataset.index`. `sample_hash` changes
-        with everything that decides the example, and ends with a checksum of the example.
+      index_columns: index column -> the value of each sample; see `beam_tfrecords.dataset.index`. `label` is None if
+        the sample has no class, several classes, or objects. `sample_hash` changes with everything that decides the
+        example, and ends with a checksum of the example.
       heads: feature -> the class name of each sample, of the layout's heads.
     """
 
     examples: Sequence[bytes]
     crcs: Sequence[int]
     class_names: Sequence[tuple[str, ...]]
-    labels: Sequence[str | None]
     index_columns: Mapping[str, Sequence[Any]]
     heads: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
@@ -139,7 +144,7 @@ class ConvertedBatch:
         index_columns = {name: choose(values) for name, values in self.index_columns.items()}
         heads = {name: choose(values) for name, values in self.heads.items()}
         examples, crcs, names = map(choose, (self.examples, self.crcs, self.class_names))
-        return ConvertedBatch(examples, crcs, names, choose(self.labels), index_columns, heads)
+        return ConvertedBatch(examples, crcs, names, index_columns, heads)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,7 +308,12 @@ class ConvertSample:
                 None if count is not None else one for count, one in zip(index_columns["objects"], only, strict=True)
             ]
         heads = {name: [found for _, found in pairs] for name, pairs in classes.heads.items()}
-        return ConvertedBatch(examples, crcs, names, only, index_columns, heads)
+        index_columns = {**self.listed_columns(refs), "label": only, **index_columns}
+        return ConvertedBatch(examples, crcs, names, index_columns, heads)
+
+    def listed_columns(self, refs: RefColumns) -> dict[str, list[Any]]:
+        """Returns index column -> value of each sample, for the columns that the listing knows; paths are published."""
+        return {"key": refs.keys, "uri": refs.uris(self.paths), "fingerprint": refs.fingerprints(self.paths)}
 
     def find_failures(self, refs: RefColumns) -> list[SampleError | None]:
         """Returns for each sample why it is rejected before its images are read; None if it is not."""

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import COLUMN
 from beam_tfrecords.features.layouts import Feature, Layout
@@ -85,17 +84,17 @@ class Condition:
             told = [index for index, pair in enumerate(failed) if not any(pair) and index not in unfit]
             fitting = refs.take(told)
             names = convert.names_of_labels(fitting)
-            index_columns = {"label": [found[0] if len(found) == 1 else None for found in names]}
+            labels = [found[0] if len(found) == 1 else None for found in names]
+            index_columns = {**convert.listed_columns(fitting), "label": labels}
             passes = np.ones(len(refs), bool)
-            passes[told] = self._fulfils(self._listed, fitting, names, index_columns, split=split, paths=convert.paths)
+            passes[told] = self._fulfils(self._listed, fitting, names, index_columns, split=split)
             counts["filtered", split] += len(refs) - int(passes.sum())
             if passes.any():
                 yield refs if passes.all() else refs.take(np.flatnonzero(passes).tolist())
 
-    def passes(self, refs: RefColumns, made: ConvertedBatch, *, split: str, paths: PublishedPaths) -> np.ndarray:
-        """Returns [N] bool: which samples of a converted batch fulfill the condition, with published paths."""
-        index_columns = {**made.index_columns, "label": made.labels}
-        return self._fulfils(self._whole, refs, made.class_names, index_columns, split=split, paths=paths)
+    def passes(self, refs: RefColumns, made: ConvertedBatch, *, split: str) -> np.ndarray:
+        """Returns [N] bool: which samples of a converted batch fulfill the condition."""
+        return self._fulfils(self._whole, refs, made.class_names, made.index_columns, split=split)
 
     @functools.cached_property
     def _whole(self) -> pc.Expression:
@@ -123,12 +122,8 @@ class Condition:
         index_columns: Mapping[str, Any],
         *,
         split: str,
-        paths: PublishedPaths,
     ) -> np.ndarray:
         columns = {
-            "key": refs.keys,
-            "uri": refs.uris(paths),
-            "fingerprint": refs.fingerprints(paths),
             "split": [split] * len(refs),
             LABELS: list(map(join_labels, class_names)),
             **{COLUMN + one.column: self._values(one, refs) for one in self.layout.features if one.column is not None},

@@ -193,7 +193,8 @@ class BlockReuse:
         has_bytes = bool(images) and hash_images(images) == record.row["content_hash"]
         needs_file = Content.IMAGE in self._convert.layout.required and not self._plan.hashes_files
         is_known = self._plan.is_same_input or not (ref.uri or "").startswith("/")
-        is_same_file = (is_known and refs.uris(self._convert.paths) == [record.row["uri"]]) or not needs_file
+        listed = self._convert.listed_columns(refs)
+        is_same_file = (is_known and listed["uri"] == [record.row["uri"]]) or not needs_file
         if unpack_hash(record.row["sample_hash"]) == sample_hash and (is_same_file or has_bytes):
             return Change.COPIED
         layout = self._convert.layout
@@ -205,7 +206,7 @@ class BlockReuse:
             # The mask, the names of images or the settings of arrays may have changed, and the index does not say so.
             # A record of the input is stored as it is, or not at all.
             return None
-        fingerprint = refs.fingerprints(self._convert.paths)[0]
+        (fingerprint,) = listed["fingerprint"]
         is_same = is_same_file and fingerprint and fingerprint == record.row["fingerprint"]
         if self._plan.takes_images and (is_same or has_bytes):
             return Change.RESERIALIZED

@@ -14,7 +14,8 @@ from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.geometry.geometry import Geometry
-from beam_tfrecords.transforms.images import decode, keep
+from beam_tfrecords.transforms.images import convert_image as converting
+from beam_tfrecords.transforms.images import decode
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage, PlacedPixels, encode
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
@@ -65,7 +66,7 @@ def outcome(data: bytes, spec: ImageSpec) -> tuple[object, ...]:
 def outcome_of_pillow(data: bytes, spec: ImageSpec) -> tuple[object, ...]:
     """The same, read by Pillow's own reader."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (decode, keep):
+        for module in (decode, converting):
             patch.setattr(module, "parse_plain_png", lambda *_: None)
         return outcome(data, spec)
 
