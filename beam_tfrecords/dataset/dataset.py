@@ -404,10 +404,13 @@ class DatasetRef:
         """Opens the dataset.
 
         Raises:
-          BuildError: another dataset has replaced it.
+          BuildError: it is damaged, or another dataset has replaced it.
         """
-        dataset, _ = open_published(self.path)
-        if dataset is None or dataset.ref != self:
+        try:
+            dataset = read_dataset(self.path)
+        except DamagedError as error:
+            raise BuildError(f"{self.path}: {error}") from error
+        if dataset.ref != self:
             raise BuildError(f"{self.path}: another dataset has taken the place of the earlier one; start again")
         return dataset
 

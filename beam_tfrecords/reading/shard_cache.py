@@ -6,14 +6,10 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import secrets
 from collections.abc import Sequence
-from typing import IO
 
-from beam_tfrecords import crc32c
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.storage.cache_folder import CacheFolder
-from beam_tfrecords.storage.range_reader import read_chunks
 from beam_tfrecords.tfrecord import open_frame
 
 _NAME_DIGITS = 32
@@ -60,29 +56,6 @@ class ShardCache:
         """Returns a context in which no other thread or process reads the same range of the store."""
         return self.folder.filling(_name_of(shard), offset)
 
-    def open_shard(self, shard: Shard) -> IO[bytes] | None:
-        """Opens a whole shard in the cache after checking its content; returns None if it is missing or damaged."""
-        file = self.folder.open(_name_of(shard))
-        # A shard that the disk cannot read counts as missing.
-        with contextlib.suppress(OSError):
-            if file and _has_content(shard, file):
-                file.seek(0)
-                return file
-        if file:
-            file.close()
-        return None
-
-    def keep_shard(self, shard: Shard, file: IO[bytes]) -> None:
-        """Keeps a whole shard from its open file in the store; other readers never see a part of it."""
-        # If this process is killed here, the temporary file ages and is evicted.
-        temporary, offset = secrets.token_hex(_NAME_DIGITS // 2), 0
-        for chunk in read_chunks(file, limit=shard.bytes):
-            if not self.folder.write(temporary, offset, chunk):
-                self.folder.remove(temporary)
-                return
-            offset += len(chunk)
-        self.folder.rename(temporary, _name_of(shard))
-
     def read_index(self, sha256: str) -> bytes | None:
         """Returns the index file with this digest, if the cache has it."""
         data = self.folder.read(sha256[:_NAME_DIGITS])
@@ -97,12 +70,3 @@ class ShardCache:
 def _name_of(shard: Shard) -> str:
     content = shard.bytes, shard.records, shard.crc32c, shard.index_sha256
     return hashlib.sha256(repr(content).encode()).hexdigest()[:_NAME_DIGITS]
-
-
-def _has_content(shard: Shard, file: IO[bytes]) -> bool:
-    """Whether a file has the content that the manifest records."""
-    crc = size = 0
-    for chunk in read_chunks(file):
-        size += len(chunk)
-        crc = crc32c.extend(crc, bytes(chunk))
-    return size == shard.bytes and crc32c.to_hex(crc) == shard.crc32c

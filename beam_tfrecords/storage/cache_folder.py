@@ -16,7 +16,6 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from typing import IO
 
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.storage import file_stat
@@ -74,55 +73,19 @@ class CacheFolder:
             self._note(error)
             return b""
 
-    def open(self, name: str) -> IO[bytes] | None:
-        """Opens a file, which stays readable even if it is evicted; returns None if it is not cached."""
-        try:
-            number = os.open(self._path_of(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self._note(error)
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(number)
-        return os.fdopen(number, "rb")
-
-    def rename(self, name: str, new_name: str) -> None:
-        """Renames a file; replaces another file of the new name."""
-        self._files.pop(name, None)
-        try:
-            os.replace(self._path_of(name), self._path_of(new_name))
-        except FileNotFoundError:
-            pass  # already evicted
-        except OSError as error:
-            self._note(error)
-
-    def write(self, name: str, offset: int, data: bytes | memoryview) -> bool:
-        """Caches bytes of a file. A disk error is not raised: the bytes will be read from the store again.
-
-        Returns:
-          Whether the bytes are cached.
-        """
-        is_kept = False
+    def write(self, name: str, offset: int, data: bytes) -> None:
+        """Caches bytes of a file. A disk error is not raised: the bytes will be read from the store again."""
         try:
             file_stat.make_folder(self.path)
             file = self._open(name, creates=True)
             if file:
                 file.write(offset, data)
-                is_kept = True
         except OSError as error:
             self._note(error)
         self._written += len(data)
         if self._written > self._look_bytes:
             self._written = 0
             self.remove_oldest()
-        return is_kept
-
-    def remove(self, name: str) -> None:
-        """Removes a file."""
-        self._files.pop(name, None)
-        with contextlib.suppress(OSError):
-            os.remove(self._path_of(name))
 
     @contextlib.contextmanager
     def filling(self, name: str, offset: int) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
 import shutil
@@ -257,6 +258,13 @@ def test_a_shard_of_another_size_is_not_read(dataset, tmp_path):
     shutil.copy(second, first)
     with pytest.raises(tf.errors.InvalidArgumentError, match="is not the file that was published"):
         names(examples)
+
+
+def test_compressed_shards_are_read_from_a_disk_only(tmp_path, photos, build):
+    packed = open_dataset(build(tmp_path / "out", f"--input={photos}", "--image_size=8", "--compression=gzip"))
+    assert len(names(load(packed, "train"))) == packed.num_records
+    with refuses("compressed_shards", says=["cannot be read from a bucket; copy the folder to a disk"]):
+        load(dataclasses.replace(packed, path="s3://bucket/out"), "train")
 
 
 def test_pixels_are_those_of_records_and_of_pillow(tmp_path, photos, build):

@@ -39,19 +39,6 @@ def dataset(server, local):
     return f"{server.scheme}://datasets/out"
 
 
-@pytest.fixture(scope="module")
-def gzipped(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("gzipped") / "out"
-    buckets.build(f"--input={PHOTOS}", f"--output={folder}", *FLAGS, "--compression=gzip")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def gzip_dataset(server, gzipped):
-    buckets.upload(gzipped, f"{server.scheme}://datasets/gzipped")
-    return f"{server.scheme}://datasets/gzipped"
-
-
 @pytest.fixture
 def expected(local):
     return list(open_dataset(local).records("train", form="bytes"))
@@ -105,13 +92,10 @@ def test_readers_share_it(dataset, server, local, tmp_path):
     assert requests_for(server, lambda: [*opened.records("train"), *load(mixed), *mixed]) == 0
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize("options", [{"shuffle": 9, "seed": 1}, {"num_readers": 2, "reader_index": 1}])
-def test_a_checkpoint_goes_on_whatever_is_kept(dataset, gzip_dataset, tmp_path, compression, options):
-    path = gzip_dataset if compression == "gzip" else dataset
-
+def test_a_checkpoint_goes_on_whatever_is_kept(dataset, tmp_path, options):
     def batches(cache: str | None):
-        return iter(load(path, "train", batch_size=4, cache=cache, **options))
+        return iter(load(dataset, "train", batch_size=4, cache=cache, **options))
 
     def rest(iterator) -> list[list[bytes]]:
         return [batch["filename"].numpy().tolist() for batch in iterator]
@@ -194,83 +178,3 @@ def test_a_cache_in_a_bucket_is_refused(dataset):
     with pytest.raises(ValueError, match="cache_size='much'"):
         open_dataset(dataset, cache="cache", cache_size="much")
     assert storage.exists(f"{dataset}/_SUCCESS")
-
-
-def examples_of(path, split="train", **options) -> list[tuple[bytes, bytes, int]]:
-    read = load(path, split, **options).as_numpy_iterator()
-    return [(example["filename"], example["image"].tobytes(), example["label"]) for example in read]
-
-
-def test_gzip_shards_are_kept_whole(gzip_dataset, server, local, gzipped, tmp_path):
-    given = {"cache": tmp_path / "cache", "cache_size": "1GB"}
-    expected = examples_of(local)
-    # One for what is there of each shard, and one for its bytes.
-    assert requests_for(server, lambda: examples_of(gzip_dataset, "train[:10]", **given)) <= 2
-    assert requests_for(server, lambda: examples_of(gzip_dataset, **given)) <= 4
-
-    def read_again() -> None:
-        assert examples_of(gzip_dataset, **given) == expected
-        assert examples_of(gzip_dataset, "train[5:30]", **given) == expected[5:30]
-        assert sorted(examples_of(gzip_dataset, shuffle=True, **given)) == sorted(expected)
-        shares = [examples_of(gzip_dataset, num_readers=3, reader_index=number, **given) for number in range(3)]
-        assert [example for share in shares for example in share] == expected
-
-    assert requests_for(server, read_again) == 0
-    kept = {path.read_bytes() for path in (tmp_path / "cache").glob("beam-tfrecords-" + "?" * 32)}
-    assert kept == {path.read_bytes() for path in gzipped.glob("*.tfrecord-*")}
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_damaged_gzip_shards_are_read_again(gzip_dataset, server, local, tmp_path, seed):
-    chance, expected = random.Random(seed), examples_of(local)
-    assert examples_of(gzip_dataset, cache=tmp_path) == expected
-    for path in tmp_path.glob("beam-tfrecords-" + "?" * 32):
-        data = bytearray(path.read_bytes())
-        at = chance.randrange(len(data))
-        data[at] ^= 1
-        path.write_bytes(data[: chance.choice([len(data), len(data) // 2])])
-    # One for what is there of each shard, and one for its bytes.
-    assert 3 <= requests_for(server, lambda: examples_of(gzip_dataset, cache=tmp_path)) <= 6
-    assert examples_of(gzip_dataset, cache=tmp_path) == expected
-    assert requests_for(server, lambda: examples_of(gzip_dataset, cache=tmp_path)) == 0
-
-
-@pytest.mark.parametrize("size", ["1B", "100KB"])
-def test_gzip_shards_are_streamed_where_there_is_no_room(gzip_dataset, local, tmp_path, size):
-    assert examples_of(gzip_dataset, cache=tmp_path / "cache", cache_size=size) == examples_of(local)
-    assert not list(tmp_path.glob("cache/beam-tfrecords-" + "?" * 32))
-    # A folder that cannot be made.
-    (tmp_path / "file").write_text("")
-    assert examples_of(gzip_dataset, cache=tmp_path / "file" / "cache") == examples_of(local)
-
-
-def test_four_processes_read_each_gzip_shard_once(gzip_dataset, server, tmp_path):
-    code = (
-        "import hashlib, sys; from beam_tfrecords import load\n"
-        "names = [example['filename'].numpy() for example in load(sys.argv[1], 'train', cache=sys.argv[2])]\n"
-        "print(hashlib.sha256(b''.join(names)).hexdigest())"
-    )
-    server.requests.clear()
-    command = [sys.executable, "-c", code, gzip_dataset, str(tmp_path / "cache")]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    assert len({process.communicate()[0] for process in processes}) == 1
-    assert not any(process.returncode for process in processes)
-    assert sum("tfrecord" in request for request in server.requests) <= 6
-
-
-def test_a_gzip_dataset_that_was_replaced_is_never_mixed_with_what_is_kept(server, gzipped, tmp_path):
-    path = f"{server.scheme}://datasets/replaced-gzip"
-    buckets.upload(gzipped, path)
-    before = load(path, "train", cache=tmp_path / "cache")
-    first = [example["filename"] for example in before.as_numpy_iterator()]
-    other = tmp_path / "other"
-    buckets.build(f"--input={PHOTOS}", f"--output={other}", *FLAGS, "--seed=7", "--compression=gzip")
-    buckets.upload(other, path)
-    after = examples_of(path, cache=tmp_path / "cache")
-    assert after == examples_of(other)
-    assert [name for name, *_ in after] != first
-    # What was kept is that of the dataset that was opened; what was not kept is refused.
-    assert [example["filename"] for example in before.as_numpy_iterator()] == first
-    shutil.rmtree(tmp_path / "cache")
-    with pytest.raises(tf.errors.OpError, match="was replaced"):
-        list(before)

@@ -134,12 +134,6 @@ def test_records_that_lie_together_are_one_request(dataset, server):
     assert requests_for(lambda: records.filter(label="cat")) == 0
 
 
-def test_load_reads_gzip_shards(bucket, local):
-    words = ("convert", f"--input={PHOTOS}", f"--output={bucket}/gzip", *FLAGS, "--num_shards=3", "--compression=gzip")
-    assert run(*words).returncode == 0
-    assert sorted(read(f"{bucket}/gzip", "train")) == sorted(read(local, "train"))
-
-
 def test_commands_read_it(dataset):
     verified = run("verify", f"--dataset={dataset}")
     assert (verified.returncode, verified.stdout[:15]) == (0, "OK: 42 records "), verified.stderr

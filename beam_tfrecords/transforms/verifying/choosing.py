@@ -10,10 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from beam_tfrecords.dataset.dataset import Dataset, DatasetRef, read_dataset
+from beam_tfrecords.dataset.dataset import Dataset, DatasetRef
 from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.dataset.published import DamagedError
-from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.hashing import order_hashes
 
 # Numbers of shards that a job hands to a worker at once.
@@ -71,13 +69,4 @@ def read_shards(group: Sequence[int], ref: DatasetRef) -> Iterator[Shard]:
     yield from (shards[number] for number in group)
 
 
-@functools.lru_cache(maxsize=1)
-def _open(ref: DatasetRef) -> Dataset:
-    # `DatasetRef.open` would refuse an edited manifest, which `verify` reports.
-    try:
-        dataset = read_dataset(ref.path)
-    except DamagedError as error:
-        raise BuildError(f"{ref.path}: {error}") from error
-    if dataset.ref != ref:
-        raise BuildError(f"{ref.path}: another dataset has taken the place of this one; start again")
-    return dataset
+_open = functools.lru_cache(maxsize=1)(DatasetRef.open)

@@ -27,23 +27,6 @@ def test_ranges_are_given_as_they_were_kept(tmp_path):
     assert again.read(NAMES[0]) == b"first" + bytes(995) + b"later"
 
 
-def test_a_file_that_is_open_stays_whoever_replaces_or_removes_it(tmp_path):
-    folder = CacheFolder(str(tmp_path / "cache"), 1 << 30)
-    assert folder.open(NAMES[0]) is None
-    assert folder.write(NAMES[1], 0, memoryview(b"first"))
-    folder.rename(NAMES[1], NAMES[0])
-    assert folder.read(NAMES[1]) == b""
-    with folder.open(NAMES[0]) as opened:
-        folder.write(NAMES[1], 0, b"other")
-        folder.rename(NAMES[1], NAMES[0])
-        assert opened.read() == b"first"
-    with folder.open(NAMES[0]) as opened:
-        folder.remove(NAMES[0])
-        assert opened.read() == b"other"
-    folder.rename(NAMES[0], NAMES[1])
-    assert folder.open(NAMES[1]) is None
-
-
 def size_of(path) -> int:
     return sum(one.stat().st_blocks * 512 for one in path.glob("beam-tfrecords-" + "?" * 32))
 
@@ -99,7 +82,6 @@ def test_a_folder_that_cannot_be_used_is_said_once(tmp_path, monkeypatch, is_fil
     for _ in range(2):
         assert not folder.write(NAMES[0], 0, b"abc")
         assert folder.read(NAMES[0], 0, 3) == b""
-        assert folder.open(NAMES[0]) is None
         with folder.filling(NAMES[0], 0):
             pass
     assert len([text for text in said if "cannot be used" in text]) == 1
