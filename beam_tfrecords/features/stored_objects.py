@@ -18,6 +18,7 @@ from beam_tfrecords.features.fields import (
     POLYGON,
     POLYGON_POINTS,
     ClassValue,
+    Per,
 )
 from beam_tfrecords.features.layouts import Feature
 
@@ -96,6 +97,11 @@ class StoredObjects:
             return []
         return [feature.class_value.find(one, class_names) for one in values[feature.name]]
 
+    def lengths(self, values: Mapping[str, Any], per: Per) -> dict[str, float]:
+        """Returns the number of values, or rows of values, of the features with some for each object or keypoint."""
+        found = [one for one in self.features.values() if one.kind.per is per]
+        return {one.name: len(values[one.name]) / one.kind.row for one in found}
+
     def attributes(self, values: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
         """Returns the attributes that the features have: name -> value of each object."""
         names = {one: self.features[_OBJECTS + one].name for one in ATTRIBUTES if _OBJECTS + one in self.features}
@@ -111,13 +117,13 @@ class StoredObjects:
         Raises:
           ValueError: the polygons have more or fewer corners than the example says.
         """
-        if POLYGON not in self.features:
+        if POLYGON not in self.names:
             return []
-        corners = np.reshape(values[self.features[POLYGON].name], (-1, 2))
-        counts = np.array(values[self.features[POLYGON_POINTS].name], np.int64)
-        if len(corners) != counts.sum():
-            raise ValueError(f"the polygons have {len(corners)} corners; expected {counts.sum()}")
-        return np.split(corners, np.cumsum(counts))[: len(counts)]
+        sides, counts = np.ravel(values[self.names[POLYGON]]), np.array(values[self.names[POLYGON_POINTS]], np.int64)
+        if len(sides) != 2 * counts.sum() or counts.min(initial=0) < 0:
+            said = f"feature {self.names[POLYGON]!r} has {len(sides)} coordinates"
+            raise ValueError(f"{said}; its polygons have {2 * counts.sum()}")
+        return np.split(sides.reshape(-1, 2), np.cumsum(counts))[: len(counts)]
 
     def keypoints(self, values: Mapping[str, Any], count: int) -> np.ndarray:
         """Returns [n, points, 3] x, y and visibility; no points if no feature has keypoints.

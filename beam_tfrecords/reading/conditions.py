@@ -8,7 +8,7 @@ import operator
 import re
 import tokenize
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from beam_tfrecords.features.fields import COLUMN
 from beam_tfrecords.nearest import did_you_mean, find_near
 from beam_tfrecords.reading.condition_text import BETWEEN, SyntaxProblem, to_python, to_sql
 from beam_tfrecords.reading.index_files import read_index
-from beam_tfrecords.reading.record_columns import LABELS, SCHEMA, join_labels
+from beam_tfrecords.reading.record_columns import LABELS, SCHEMA, RecordColumns, join_labels
 from beam_tfrecords.reading.shard_cache import ShardCache
 
 _EXAMPLE = "label = 'cat' and sharpness < 20"
@@ -53,17 +53,6 @@ class _UnknownColumnError(SyntaxProblem):
 
 class _UnknownClassError(SyntaxProblem):
     """A condition names a class that is not there."""
-
-
-class ReadsColumns(Protocol):
-    """Reads columns of records that the index lacks."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns that a condition may name."""
-
-    def read(self, path: str, shard: Shard, names: Sequence[str]) -> pa.Table:
-        """Returns these columns of all records of a shard."""
 
 
 def make_condition(
@@ -140,7 +129,7 @@ def find_rows(
     path: str,
     shard: Shard,
     condition: pc.Expression,
-    records: ReadsColumns | None = None,
+    records: RecordColumns | None = None,
     *,
     cache: ShardCache | None = None,
 ) -> np.ndarray:
@@ -174,7 +163,7 @@ def read_rows(
     path: str,
     shard: Shard,
     names: Sequence[str] | None,
-    records: ReadsColumns,
+    records: RecordColumns,
     *,
     cache: ShardCache | None = None,
 ) -> pa.Table:
@@ -200,7 +189,7 @@ def read_rows(
 
 
 def _read_columns(
-    path: str, shard: Shard, names: Sequence[str], records: ReadsColumns | None, cache: ShardCache | None
+    path: str, shard: Shard, names: Sequence[str], records: RecordColumns | None, cache: ShardCache | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number of rows and the columns of each part of a shard; columns that the shard lacks are left out.
 

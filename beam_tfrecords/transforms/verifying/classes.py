@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.fields import POLYGON, POLYGON_POINTS, Per
+from beam_tfrecords.features.fields import Per
 from beam_tfrecords.features.layouts import Layout
+from beam_tfrecords.features.stored_objects import StoredObjects
 
 
 class ClassCheck:
@@ -24,10 +25,9 @@ class ClassCheck:
         self._has_objects = Content.OBJECTS in layout.required
         self._class_names = class_names
         self._known = frozenset(class_names)
-        features = [feature for feature in layout.features if feature.class_value]
-        self._of_label = [one for one in features if one.is_of_label]
-        self._of_objects = [one for one in features if one.is_of_objects]
-        self._objects = [one for one in layout.features if one.is_of_objects]
+        self._objects = StoredObjects.of(layout.features)
+        self._of_label = [one for one in layout.features if one.is_of_label and one.class_value]
+        self._of_objects = [one for one in self._objects.features.values() if one.class_value]
 
     def find_problems(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
         """Yields the problems of a record's classes.
@@ -77,13 +77,11 @@ class ClassCheck:
 
     def _compare_lengths(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
         """Checks that every feature of annotated objects has one value per object."""
-        rows = {one.name: len(values[one.name]) / one.kind.row for one in self._objects}
-        counts = {one.name: rows[one.name] for one in self._objects if one.kind.per is Per.OBJECT}
-        points = {one.name: rows[one.name] for one in self._objects if one.kind.per is Per.KEYPOINT}
-        corners = {one.field: one.name for one in self._objects if one.field in (POLYGON, POLYGON_POINTS)}
-        if corners and rows[corners[POLYGON]] != (expected_corners := sum(values[corners[POLYGON_POINTS]])):
-            found = len(values[corners[POLYGON]])
-            yield f"feature {corners[POLYGON]!r} has {found} coordinates; its polygons have {2 * expected_corners}"
+        counts, points = (self._objects.lengths(values, per) for per in (Per.OBJECT, Per.KEYPOINT))
+        try:
+            self._objects.polygons(values)
+        except ValueError as error:
+            yield str(error)
         expected = row.get("objects") if row is not None else None
         if expected is not None:
             yield from (
