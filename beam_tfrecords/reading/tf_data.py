@@ -43,7 +43,6 @@ def load(
     decode: bool = True,
     image_size: ImageSize = None,
     resize_mode: ResizeMode | None = None,
-    channels: int | None = None,
     transform: Callable[[dict[str, Any]], Any] | None = None,
     drop_remainder: bool = False,
     as_supervised: bool = False,
@@ -78,17 +77,15 @@ def load(
       shuffle: size of the shuffle buffer in examples, which several shards fill in turn; True for 256 MB of records;
         False or 0 for the order of the dataset, which the build shuffled and `Dataset.records` uses.
       seed: seed of the shuffle, and of `balance`; with a seed, every run has the same order.
-      decode: decodes images to [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits; masks to [H, W, 1];
-        masks of objects to [n, H, W] uint8 of zeros and ones; and a list of images to [n, H, W, C]. False leaves the
-        stored bytes.
+      decode: decodes images to [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits, with the channels of
+        the build, or 3 if it kept those of each file; masks to [H, W, 1]; masks of objects to [n, H, W] uint8 of zeros
+        and ones; and a list of images to [n, H, W, C]. False leaves the stored bytes.
       image_size: (height, width) of decoded images in pixels, or one number for both; text as for a build, such as
         "224x160", too. Masks, boxes and keypoints follow; objects outside the image are dropped.
       resize_mode: how images are resized, as in a build: "crop" (fits the shorter side and crops the center), "pad"
         (fits the whole image on a black canvas), "exact" (ignores the aspect ratio), "shorter" or "longer" (fits that
         side; such images cannot be batched if their sizes differ). There is no default: None is only for stored images
         of one size with the aspect ratio of `image_size`.
-      channels: channels of decoded images: 1, 3 or 4, or 0 for the channels of each file. None uses the channels of
-        the build, or 3 if the build kept the channels of each file. Raw pixels have the channels they were stored with.
       transform: applied to every example, a dict of tensors by feature name, before batching.
       drop_remainder: drops a last batch that is not full.
       as_supervised: returns (image, label), or (image, mask), instead of a dict.
@@ -110,7 +107,7 @@ def load(
       TypeError: an argument has another type.
       ValueError: an argument does not fit the dataset, or images of different sizes would be batched.
     """
-    _check_numbers(batch_size=batch_size, seed=seed, channels=channels, num_objects=num_objects)
+    _check_numbers(batch_size=batch_size, seed=seed, num_objects=num_objects)
     _check_numbers(num_readers=num_readers, reader_index=reader_index, may_be_none=False)
     _check_switches(
         decode=decode,
@@ -124,8 +121,6 @@ def load(
         raise TypeError(f"transform={transform!r}: found {type(transform).__name__}; expected a function of an example")
     if shuffle < 0:
         raise ValueError(f"shuffle={shuffle}: expected the size of a buffer in examples, True or False")
-    if channels not in (None, 0, 1, 3, 4):
-        raise ValueError(f"channels={channels}: expected 1, 3, 4, or 0 for the channels of each file")
     if drop_remainder and batch_size is None:
         raise ValueError("drop_remainder=True: there are no batches; expected a batch_size with it")
     given = _open(path, split, balance=balance, seed=seed, cache=cache, cache_size=cache_size)
@@ -136,7 +131,6 @@ def load(
             class_names=given.class_names,
             decodes=decode and Content.IMAGE in one.layout.required and getattr(one, "has_pixels", True),
             resize=Resize.of(image_size, resize_mode, one.images) or (one.resize if isinstance(one, Records) else None),
-            channels=channels,
             transform=transform,
             as_supervised=as_supervised,
             multi_hot=multi_hot,
@@ -144,10 +138,8 @@ def load(
         )
         for one in stored
     ]
-    asked = {"image_size": image_size, "channels": channels}
-    idle = next((name for name, value in asked.items() if value is not None), None)
-    if idle and not any(read.decodes for read in reads):
-        raise ValueError(f"{idle}={asked[idle]!r}: no image is decoded, so it has no effect; leave it out")
+    if image_size is not None and not any(read.decodes for read in reads):
+        raise ValueError(f"image_size={image_size!r}: no image is decoded, so it has no effect; leave it out")
     if batch_size is not None:
         _check_batches(reads, batch_size)
     if isinstance(given, Records):

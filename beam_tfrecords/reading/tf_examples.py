@@ -39,7 +39,6 @@ class ExampleReader:
       class_names: class names that label indices refer to; include all of the dataset's.
       decodes: whether images are decoded.
       resize: size of decoded images; None for the stored size.
-      channels: as in `load`.
       transform: as in `load`.
       pair: features of a supervised pair; None for a dict.
       hot: features that become zeros and ones.
@@ -57,7 +56,6 @@ class ExampleReader:
     class_names: tuple[str, ...]
     decodes: bool
     resize: Resize | None
-    channels: int | None
     transform: Callable[[dict[str, Any]], Any] | None
     pair: tuple[str, str] | None
     hot: Sequence[str]
@@ -117,7 +115,7 @@ class ExampleReader:
 
     @functools.cached_property
     def _decoder(self) -> TensorFlowDecoder:
-        return TensorFlowDecoder(self.layout.features, self.images, self.resize, self.channels)
+        return TensorFlowDecoder(self.layout.features, self.images, self.resize)
 
     def __call__(self, record: tf.Tensor) -> Any:
         features = self.layout.features
@@ -278,15 +276,8 @@ def _areas(boxes: Mapping[str, tf.Tensor], size: tuple[tf.Tensor, tf.Tensor]) ->
     return tf.where((down > NOISE) & (across > NOISE), down * across, 0.0)
 
 
-@dataclasses.dataclass(frozen=True)
 class TensorFlowDecoder(PixelDecoder[TensorPlacement]):
-    """Decodes stored images and masks in graph code.
-
-    Attributes:
-      channels: as in `load`.
-    """
-
-    channels: int | None
+    """Decodes stored images and masks in graph code."""
 
     def image(self, data: tf.Tensor, example: Mapping[str, Any], row: None = None) -> tuple[tf.Tensor, TensorPlacement]:
         image = self._decode_raw(data, example) if self.stored.encoding == "raw" else self._decode_file(data)
@@ -327,22 +318,18 @@ class TensorFlowDecoder(PixelDecoder[TensorPlacement]):
 
     @property
     def _depth(self) -> int | None:
-        """Channels of decoded images; None for the channels of each file."""
-        if self.stored.encoding == "raw":
-            return self.stored.channels or None
-        if self.channels is None:
-            return self.stored.channels or 3
-        return self.channels or None
+        """Channels of decoded images; None if they differ, as of arrays."""
+        return self.stored.channels or (None if self.stored.encoding == "raw" else 3)
 
     def _decode_file(self, data: tf.Tensor) -> tf.Tensor:
         depth, kind, encoding = self._depth, self._kind, self.stored.encoding
 
         def decode_any() -> tf.Tensor:
-            return tf.io.decode_image(data, channels=depth or 0, dtype=kind, expand_animations=False)
+            return tf.io.decode_image(data, channels=depth, dtype=kind, expand_animations=False)
 
         def decode_jpeg() -> tf.Tensor:
             # As libjpeg decodes by default. `decode_image` has no choice of the method.
-            return tf.io.decode_jpeg(data, channels=depth or 0, dct_method="INTEGER_ACCURATE")
+            return tf.io.decode_jpeg(data, channels=depth, dct_method="INTEGER_ACCURATE")
 
         if kind == tf.uint16 or encoding not in ("jpeg", "keep"):
             image = decode_any()

@@ -133,8 +133,8 @@ def test_each_image_is_resized_and_batches_have_all(build_pairs):
         assert example["views"].shape == (len(record["views"]), 16, 12, 3)
         for one, other in zip(example["views"], record["views"], strict=True):
             np.testing.assert_array_equal(one, other)
-    (small,) = load(out, "train", batch_size=4, image_size=8, resize_mode="crop", channels=1)
-    assert (small["left"].shape, small["views"].values.shape) == ((4, 8, 8, 1), (6, 8, 8, 1))
+    (small,) = load(out, "train", batch_size=4, image_size=8, resize_mode="crop")
+    assert (small["left"].shape, small["views"].values.shape) == ((4, 8, 8, 3), (6, 8, 8, 3))
 
 
 def test_records_that_are_read_together_keep_their_images_apart(build_pairs):

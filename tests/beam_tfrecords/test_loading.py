@@ -280,13 +280,11 @@ def test_pixels_are_those_of_records_and_of_pillow(tmp_path, photos, build):
     "arguments, error, message",
     [
         ({"shuffle": -1}, ValueError, "shuffle=-1"),
-        ({"channels": 2}, ValueError, "channels=2: expected 1, 3, 4"),
         ({"batch_size": "32"}, TypeError, "batch_size='32': found str"),
         ({"seed": 1.5}, TypeError, "seed=1.5"),
         ({"num_readers": None}, TypeError, "num_readers=None"),
         ({"num_objects": "3"}, TypeError, "num_objects='3'"),
         ({"batch_size": True}, TypeError, "batch_size=True: found bool"),
-        ({"channels": True}, TypeError, "channels=True"),
         ({"num_readers": True}, TypeError, "num_readers=True"),
         ({"shuffle": 1.5}, TypeError, "shuffle=1.5"),
         ({"decode": "no"}, TypeError, "decode='no': found str; expected True or False"),
@@ -296,7 +294,6 @@ def test_pixels_are_those_of_records_and_of_pillow(tmp_path, photos, build):
         ({"transform": 3}, TypeError, "transform=3: found int"),
         ({"cache_size": "1GB"}, ValueError, "cache_size='1GB': found no cache"),
         ({"drop_remainder": True}, ValueError, "expected a batch_size with it"),
-        ({"decode": False, "channels": 1}, ValueError, "channels=1: no image is decoded"),
         ({"decode": False, "image_size": 8, "resize_mode": "pad"}, ValueError, "image_size=8: no image is decoded"),
     ],
 )
