@@ -39,9 +39,9 @@ class Converter:
 
     def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
         examples = [one.example or b"" for one in prepared]
-        none = [None] * len(refs)
-        index_columns = {name: [""] * len(refs) for name in ("sample_hash", "content_hash")}
-        return ConvertedBatch(examples, list(map(masked_crc32c, examples)), [()] * len(refs), none, index_columns)
+        columns = {name: [""] * len(refs) for name in ("sample_hash", "content_hash")}
+        listed = {"key": refs.keys, "uri": refs.uris(), "fingerprint": refs.fingerprints(), "label": [None] * len(refs)}
+        return ConvertedBatch(examples, list(map(masked_crc32c, examples)), [()] * len(refs), {**listed, **columns})
 
 
 @dataclasses.dataclass(frozen=True)
