@@ -40,8 +40,9 @@ def identity(ref: SampleRef) -> bytes:
 def finish(convert: ConvertSample, ref: SampleRef, prepared: PreparedSample) -> ConvertedSample:
     """Makes the example of a sample."""
     made = convert.finish(RefColumns.of_one(ref), [prepared])
-    index_columns = {**prepared.index_columns, **{name: value for name, (value,) in made.index_columns.items()}}
-    return ConvertedSample(made.examples[0], made.class_names[0], made.labels[0], index_columns)
+    found = {name: value for name, (value,) in made.index_columns.items()}
+    label, *_ = map(found.pop, ("label", "key", "uri", "fingerprint"))
+    return ConvertedSample(made.examples[0], made.class_names[0], label, {**prepared.index_columns, **found})
 
 
 def convert_one(convert: ConvertSample, ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
