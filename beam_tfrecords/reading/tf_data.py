@@ -9,7 +9,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -47,7 +47,6 @@ def load(
     path: str | os.PathLike[str] | Dataset | Records,
     split: str | None = None,
     *,
-    balance: Literal["class"] | None = None,
     batch_size: int | None = None,
     shuffle: bool | int = False,
     seed: int | None = None,
@@ -82,12 +81,10 @@ def load(
         mixed. Records are read through the index.
       split: name of the split, or an expression: "train[:80%]", "train[100:]", "train[:10%]+validation", "all". None
         for records.
-      balance: "class" gives each class equally often, as `Records.balanced`; an epoch ends when all records of the
-        largest class have been read.
       batch_size: examples per batch; None for single examples.
       shuffle: size of the shuffle buffer in examples, which several shards fill in turn; True for 256 MB of records;
         False or 0 for the order of the dataset, which the build shuffled and `Dataset.records` uses.
-      seed: seed of the shuffle, and of `balance`; with a seed, every run has the same order.
+      seed: seed of the shuffle; with a seed, every run has the same order.
       decode: decodes images to [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits, with the channels of
         the build, or 3 if it kept those of each file; masks to [H, W, 1]; masks of objects to [n, H, W] uint8 of zeros
         and ones; and a list of images to [n, H, W, C]. False leaves the stored bytes.
@@ -134,7 +131,7 @@ def load(
         raise ValueError(f"shuffle={shuffle}: expected the size of a buffer in examples, True or False")
     if drop_remainder and batch_size is None:
         raise ValueError("drop_remainder=True: there are no batches; expected a batch_size with it")
-    given = _open(path, split, balance=balance, seed=seed, cache=cache, cache_size=cache_size)
+    given = _open(path, split, cache=cache, cache_size=cache_size)
     stored: Sequence[Records | Dataset] = given.sources if isinstance(given, Records) else [given]
     reads = [
         ExampleReader.of(
@@ -178,12 +175,10 @@ def _open(
     path: str | os.PathLike[str] | Dataset | Records,
     split: str | None,
     *,
-    balance: Literal["class"] | None,
-    seed: int | None,
     cache: str | os.PathLike[str] | None,
     cache_size: int | str,
 ) -> Dataset | Records:
-    """Opens what `load` reads; balanced datasets become records."""
+    """Opens what `load` reads."""
     if not isinstance(path, str | os.PathLike | Dataset | Records):
         raise TypeError(f"load: found {path!r}; expected a dataset or its folder, and a split: load('out/', 'train')")
     if isinstance(path, Records):
@@ -191,7 +186,7 @@ def _open(
             raise ValueError(f"load: {path!r} are records of a split already; leave the split {split!r} out")
         if cache is not None:
             raise ValueError(f"cache={cache!r}: expected records of open_dataset(path, cache={cache!r}) instead")
-        return path if balance is None else path.balanced(balance, seed=seed or 0)
+        return path
     opened = path if isinstance(path, Dataset) else open_dataset(path)
     if split is None:
         sizes = opened.splits
@@ -200,8 +195,7 @@ def _open(
             f"'{max(sizes, key=lambda name: sizes[name])}[:80%]'",
             code="missing_split",
         )
-    dataset = opened.with_cache(cache, cache_size)
-    return dataset if balance is None else dataset.records(split).balanced(balance, seed=seed or 0)
+    return opened.with_cache(cache, cache_size)
 
 
 def _check_numbers(*, may_be_none: bool = True, **arguments: object) -> None:

@@ -73,28 +73,21 @@ def test_classes_that_records_lack_are_left_out(dataset):
 
 @pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"shuffle": 5, "seed": 3}, {"decode": False}])
 def test_load_gives_each_class_equally_often(dataset, options):
-    for examples in (
-        load(dataset, "train", balance="class", batch_size=4, **options),
-        load(dataset.path, "train", balance="class", batch_size=4, **options),
-        load(dataset["train"], balance="class", batch_size=4, **options),
-        load(dataset["train"].balanced(), batch_size=4, **options),
-    ):
-        assert len(examples) == 5
-        for _ in range(2):
-            batches = [batch["label"].numpy().tolist() for batch in examples]
-            assert Counter(label for batch in batches for label in batch) == dict.fromkeys(range(3), 6)
+    examples = load(dataset["train"].balanced(), batch_size=4, **options)
+    assert len(examples) == 5
+    for _ in range(2):
+        batches = [batch["label"].numpy().tolist() for batch in examples]
+        assert Counter(label for batch in batches for label in batch) == dict.fromkeys(range(3), 6)
 
 
 def test_readers_share_the_balanced_records(dataset):
+    balanced = dataset["train"].balanced()
     shares = [
-        [
-            one["filename"].decode()
-            for one in load(dataset, "train", balance="class", num_readers=3, reader_index=index).as_numpy_iterator()
-        ]
+        [one["filename"].decode() for one in load(balanced, num_readers=3, reader_index=index).as_numpy_iterator()]
         for index in range(3)
     ]
     assert [len(share) for share in shares] == [6, 6, 6]
-    assert [name for share in shares for name in share] == dataset["train"].balanced()["filename"]
+    assert [name for share in shares for name in share] == balanced["filename"]
 
 
 def test_balanced_records_are_mixed(dataset):
@@ -121,9 +114,8 @@ def test_without_single_class_labels_it_is_refused(tmp_path, photos, build, flag
         (tmp_path / "spec.yaml").write_text("layout: {number: {field: column.number, type: float}}")
         flags = [f"--spec={tmp_path / 'spec.yaml'}"]
     built = build(tmp_path / "out", f"--input={tmp_path / 'rows.csv'}", "--allow_outside_root", *flags)
-    for read in (lambda: load(built, "train", balance="class"), open_dataset(built)["train"].balanced):
-        with pytest.raises(ValueError, match="expected examples with one class label each; found the features"):
-            read()
+    with pytest.raises(ValueError, match="expected examples with one class label each; found the features"):
+        open_dataset(built)["train"].balanced()
 
 
 def test_objects_have_no_single_class(tmp_path, build):
@@ -131,14 +123,11 @@ def test_objects_have_no_single_class(tmp_path, build):
     source = (f"--input={write_coco(tmp_path / 'instances.json')}", f"--image_root={tmp_path / 'pictures'}")
     built = build(tmp_path / "out", *source)
     with pytest.raises(ValueError, match="one class label each"):
-        load(built, "train", balance="class")
+        open_dataset(built)["train"].balanced()
 
 
-def test_other_balances_are_refused(dataset, tmp_path, photos, build):
+def test_other_balances_are_refused(dataset):
     with pytest.raises(ValueError, match="balanced by 'label': expected 'class'"):
-        load(dataset, "train", balance="label")
+        dataset["train"].balanced("label")
     with refuses("missing_split", says=["'all'"]):
-        load(dataset, balance="class")
-    packed = build(tmp_path / "packed", f"--input={photos}", "--compression=gzip")
-    with refuses("compressed_shards"):
-        load(packed, "train", balance="class")
+        load(dataset)

@@ -167,7 +167,7 @@ def test_examples_of_several_stored_forms_are_mixed_in_load(tmp_path, photos, bu
 @pytest.mark.parametrize("options", [{}, {"shuffle": 9, "seed": 1}, {"num_readers": 2, "reader_index": 1}])
 def test_a_checkpoint_goes_on_in_records(datasets, tmp_path, options):
     def batches():
-        return iter(load(open_dataset(datasets[0]), "train", balance="class", batch_size=4, **options))
+        return iter(load(open_dataset(datasets[0])["train"].balanced(), batch_size=4, **options))
 
     iterator = batches()
     for _ in range(3):
