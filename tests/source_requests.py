@@ -7,7 +7,7 @@ from typing import Any
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.description import Description
@@ -66,10 +66,10 @@ class OpenedSource:
         """Annotations without an image."""
         return self.skipped.unmatched
 
-    def samples(self) -> Iterator[SampleRef | RefColumns]:
+    def samples(self) -> Iterator[SampleRef]:
         """Lists the samples with a new tally."""
         self.skipped = Tally()
-        return self.source.read(WHOLE, self.skipped, StagingFiles("", ""))
+        return one_by_one(self.source.read(WHOLE, self.skipped, StagingFiles("", "")))
 
     def containers(self) -> Sequence[Partition] | None:
         """Returns the partitions that identify the input, if any."""

@@ -100,7 +100,7 @@ class WriteDataset(beam.PTransform):
         assert isinstance(source, CollectionSource)
         (partition,) = source.partitions
         reader = ElementReader(source.reader, self._fields, Content.OBJECTS in spec.needs.contents)
-        plan = IndexPlan("", source.read, plan_listing(spec, source), spec.max_file_size)
+        plan = IndexPlan("", source.for_workers(), plan_listing(spec, source), spec.max_file_size)
         with storage.using(spec.storage_options()):
             # Chosen at run time, because a template runs many times. The reshuffle keeps the plan for retries.
             planned = AsSingleton(

@@ -27,6 +27,7 @@ from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.tfrecord import Record, RecordError
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.raw_pixels import as_file
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.records.folder_metadata import Features
@@ -151,7 +152,7 @@ def find_pictures(record: Mapping[str, tuple[str, list[Any]]], path: str) -> lis
     picture = None
     with contextlib.suppress(RequestError, SampleError):
         chosen = choose_features(FirstRows(path, tuple(row), [row]), Features(), TableSettings(), Needs())
-        pixels = chosen.pixels.get(chosen.image)
+        pixels = chosen.pixels.get(chosen.features[IMAGE])
         found = pixels.read(row)._asdict() if pixels else {}
         picture = _open_image(as_file(found.pop("data"), **found)) if found else None
     if picture is None:

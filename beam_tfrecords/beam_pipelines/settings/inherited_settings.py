@@ -102,7 +102,7 @@ def _inherit_settings(raw_values: Mapping[str, Any], of_input: Mapping[str, Any]
 
 def _inherit(given: dict[str, Any], paths: Sequence[str], of_input: Mapping[str, Any]) -> dict[str, Any]:
     # Most requests do not need the readers of records.
-    from beam_tfrecords.transforms.sources.records.dataset_source import (
+    from beam_tfrecords.transforms.sources.records.datasets import (
         common_image_spec,
         common_layout,
         find_datasets,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -58,6 +59,13 @@ class Source:
         """The partition that a user's pipeline makes; None for other sources."""
         first = self.partitions[0]
         return first if isinstance(first, PipelinePartition) else None
+
+    def for_workers(self) -> ReadPartition:
+        """Returns `read` without what only the launcher needs, such as first rows."""
+        sent = copy.copy(self)
+        sent.description, sent.join_listed = dataclasses.replace(self.description, table=None), None
+        sent.notes, sent.partitions, sent.read_with = [], (), {}
+        return sent.read
 
     def samples(self) -> Iterator[SampleRef]:
         """Yields the samples of a whole, for callers that need the first ones and no counts."""

@@ -35,7 +35,7 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.tables.table import Row, Table
+from beam_tfrecords.transforms.sources.tables.table import ReadTable, Row
 from beam_tfrecords.transforms.sources.tally import Damage, Tally
 from beam_tfrecords.transforms.splits import Splits
 
@@ -244,21 +244,14 @@ def _join_tables(listing: Listing, spec: BuildSpec, source: Source, tally: Tally
     Raises:
       RequestError: the tables do not belong to the samples.
     """
-    add, notes = source.join_listed.fit(ListedKeys(", ".join(spec.input), ("key",), listing=listing))
+
+    def read(_: Sequence[str]) -> Iterator[Row]:
+        return ({"key": key} for refs in read_light(listing) for key in refs.keys)
+
+    add, notes = source.join_listed.fit(ReadTable(", ".join(spec.input), ("key",), read))
     tally.notes += notes
     plan = dataclasses.replace(plan_listing(spec, source), selection=EVERYTHING, summarizes_folders=False)
     return write_listing(add(read_refs(listing)), folder, plan=plan, stem="joined-")
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class ListedKeys(Table):
-    """The keys of listed samples."""
-
-    listing: Listing
-
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """See `Table.rows`."""
-        return ({"key": key} for refs in read_light(self.listing) for key in refs.keys)
 
 
 def _find_unlabelled(listing: Listing, spec: BuildSpec, tally: Tally) -> MarkUnlabelled | None:

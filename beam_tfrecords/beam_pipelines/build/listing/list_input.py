@@ -161,7 +161,7 @@ def plan_index(
     """
     return IndexPlan(
         folder,
-        source.read,
+        source.for_workers(),
         plan_listing(spec, source),
         max_file_size,
         run_id=uuid.uuid4().hex,

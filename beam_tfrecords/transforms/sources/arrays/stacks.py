@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource
-from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
+from beam_tfrecords.transforms.sources.tables.row_values import Located, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -126,45 +126,25 @@ class StackSource(RowSource):
         if by_arrays and any(stack.split for stack in stacks):
             shown = ", ".join(dict.fromkeys(str(stack.split) for stack in stacks))
             self.notes.append(f"splits from the names of the arrays: {shown}")
-        self.read: ReadStacks = ReadStacks(find, cells, splits, by_arrays)
+        self._find, self._cells, self._splits, self._by_arrays = find, cells, splits, by_arrays
 
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
+        """Yields one reference per image; copies the images of a compressed file.
 
-@dataclasses.dataclass(frozen=True)
-class ReadStacks:
-    """Lists the images of a file. Picklable.
-
-    Attributes:
-      find: finds the stacks of a file.
-      cells: reads the values of an image.
-      splits: file -> split of its images.
-      by_arrays: whether the stacks determine the splits.
-    """
-
-    find: FindStacks
-    cells: RowReader
-    splits: Mapping[str, str]
-    by_arrays: bool
-
-    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
-        """Yields one reference per image; rejects missing images if the file states the number of images.
-
-        Args:
-          partition: the file.
-          staging: receives the images of a compressed file.
-          tally: not used.
+        Rejects missing images if the file states the number of images.
 
         Raises:
           ChangedError: the file is no longer the listed version.
           SampleError: the file is damaged, and the number of missing images is unknown.
         """
-        for stack in self.find(partition):
+        for stack in self._find(partition):
             if stack.offset is None:
                 check_expansion(stack.count * stack.step, partition.size)
             done = 0
             try:
                 with contextlib.ExitStack() as opened:
                     stream = None if stack.offset is not None else opened.enter_context(stack.open())
-                    rows = stack.rows(self.cells.needed)
+                    rows = stack.rows(self._cells.needed)
                     for number in range(stack.count):
                         place = _place(partition, stack, number, stream, staging)
                         yield self._read(partition, stack, number, place, next(rows))
@@ -177,7 +157,7 @@ class ReadStacks:
                 yield from reject_missing(partition, numbers, error, split=split, stem=stack.name)
 
     def _split(self, partition: Partition, stack: Stack) -> str | None:
-        return stack.split if self.by_arrays else self.splits.get(partition.uri)
+        return stack.split if self._by_arrays else self._splits.get(partition.uri)
 
     def _read(
         self, partition: Partition, stack: Stack, number: int, place: PixelRange, row: Mapping[str, Any]
@@ -185,8 +165,8 @@ class ReadStacks:
         # Includes the shape, so that reading the file in another way changes the fingerprint.
         fingerprint = f"{partition.fingerprint}@{stack.name}{number}:{stack.axes}{list(stack.shape)}"
         located = Located(_key(stack, number), {IMAGE: place}, stack.size, fingerprint)
-        values = {name: row.get(name) for name in self.cells.needed}
-        return self.cells.sample(values, located, prefix=partition.key_prefix, split=self._split(partition, stack))
+        values = {name: row.get(name) for name in self._cells.needed}
+        return self._cells.sample(values, located, prefix=partition.key_prefix, split=self._split(partition, stack))
 
 
 def open_stacks(

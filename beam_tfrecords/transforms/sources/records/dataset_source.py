@@ -5,34 +5,45 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import cv2
+import numpy as np
+
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import Dataset, is_dataset
-from beam_tfrecords.dataset.files import LABEL_MAP, MANIFEST, SUCCESS
-from beam_tfrecords.dataset.label_files import label_files, label_map, parse_label_map, read_label_file
+from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.index import CONVERSION_COLUMNS, fits_packed_hash
 from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.dataset.opening import open_dataset
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import OUTLINES, Content
-from beam_tfrecords.features.layouts import NAMED, Layout, parse_layout
+from beam_tfrecords.features.fields import OBJECT_MASKS, SOURCE_ID, ClassValue
+from beam_tfrecords.features.layouts import Feature
+from beam_tfrecords.features.parse import parse_example
+from beam_tfrecords.features.stored_objects import StoredObjects
 from beam_tfrecords.nearest import list_known
 from beam_tfrecords.reading.index_files import read_index
-from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.labels import sort_names
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE
-from beam_tfrecords.transforms.settings import read_settings, settings_of
+from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.objects.polygons import pack_mask, pack_polygons
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Range, RecordRange, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.records.dataset_rows import ReadDataset, StoredShard
-from beam_tfrecords.transforms.sources.source import MakeSource, Source, partitions_of
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
+from beam_tfrecords.transforms.sources.records.datasets import (
+    common_image_spec,
+    common_layout,
+    join_datasets,
+    merge_class_names,
+)
+from beam_tfrecords.transforms.sources.records.record_rows import corrupt, scan_file
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source, partitions_of
 from beam_tfrecords.transforms.sources.stored_records import StoredRecords
-from beam_tfrecords.transforms.sources.tables.joined_rows import fit_all
-from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable, Joins
-from beam_tfrecords.transforms.sources.tables.table import Row, Table
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_cell, read_value
+from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import Splits
 
 # Settings whose information the manifest already contains.
@@ -40,6 +51,28 @@ _KNOWN = (
     "label_column", "label_columns", "label_separator", "unknown_labels", "split_column", "key_column", "image_column",
     "image_path", "mask_column", "pixels",
 )  # fmt: skip
+# Number of index rows to convert to Python values at once.
+_ROWS = 1024
+_COLUMNS = ("key", "uri", "offset", "length", *CONVERSION_COLUMNS)
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredShard:
+    """A shard of an input, with metadata of its dataset.
+
+    Attributes:
+      path: path of the dataset.
+      shard: the shard's entry in the manifest.
+      class_names: class names of the dataset.
+      split: split of the samples; None if the request determines the splits.
+      raw_type: as in `RecordRange`.
+    """
+
+    path: str
+    shard: Shard
+    class_names: tuple[str, ...]
+    split: str | None
+    raw_type: str
 
 
 class DatasetSource(Source):
@@ -116,66 +149,189 @@ class DatasetSource(Source):
             )
             for path, (place, shard) in shards.items()
         }
-        self.read = ReadDataset(stored, layout, wanted, group_column, needs.contents, joins)
-
-
-def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
-    """Returns input -> dataset if the inputs are beam-tfrecords datasets; opens the version that LATEST names.
-
-    Raises:
-      RequestError: only some inputs are datasets, or a manifest was changed.
-      BuildError: a dataset is damaged.
-    """
-    found = {path: open_dataset(path) for path in paths if is_dataset(path)}
-    changed = next((path for path, dataset in found.items() if not dataset.is_whole), None)
-    if changed is not None:
-        raise RequestError(
-            f"{quote_input(changed)}: {MANIFEST} is not the one that {SUCCESS} names; build it again",
-            code="damaged_dataset",
+        self._shards, self._layout, self._columns, self._group = stored, layout, wanted, group_column
+        # Stored masks are better than polygons unless these are wanted, because some objects have no polygon.
+        self._contents, self._joins = needs.contents, joins
+        # Column -> its feature, and its place among the columns of the feature.
+        self._places: dict[str, tuple[Feature | None, int | None]] = {}
+        for feature in layout.features:
+            self._places |= {feature.column: (feature, None)} if feature.column else {}
+            self._places |= {name: (feature, place) for place, name in enumerate(feature.columns)}
+        self._objects = StoredObjects.of(layout.features)
+        # Lists and names are preferred, because they identify a class across datasets.
+        labels = [one for one in layout.features if one.is_of_label]
+        self._label = min(
+            labels, key=lambda one: (not one.kind.several, one.class_value is not ClassValue.NAME), default=None
         )
-    for path, dataset in found.items():
-        _refuse_edited_names(path, dataset)
-    other = next((path for path in paths if path not in found), None)
-    if found and other is not None:
-        raise RequestError(
-            f"{quote_input(next(iter(found)))} is a dataset of beam-tfrecords and {quote_input(other)} is not; the "
-            "inputs of one dataset must be of one kind: convert the other one first",
-            code="sources_differ",
-        )
-    return found
 
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
+        """Yields one reference per record; rejects damaged records and all missing records of a damaged shard.
 
-def _refuse_edited_names(path: str, dataset: Dataset) -> None:
-    """Refuses a dataset whose files of class names were edited: its records have the names of the manifest."""
-    names = list(dataset.class_names)
-    lists = label_files(dataset.layout, names)
-    for file in (*lists, *label_map(dataset.layout, names)):
-        place = storage.join(dataset.path, file)
-        if file not in dataset.files or not storage.is_file(place):
-            continue
-        data = storage.read_bytes(place)
-        is_map = file == LABEL_MAP
-        found = [*parse_label_map(data.decode(errors="replace")).values()] if is_map else read_label_file(data)
-        known = list(lists.get(file, names))
-        if found != known:
-            pairs = itertools.zip_longest(found, known)
-            number, (edited, name) = next((number, pair) for number, pair in enumerate(pairs) if pair[0] != pair[1])
-            raise RequestError(
-                f"{quote_input(path)}: {file} was edited: class {number} is {edited!r} there and {name!r} in "
-                f"{MANIFEST}, which has the names of the records; restore the file, and name the classes when the "
-                "dataset is built, with `class_names`",
-                code="edited_class_names",
+        Raises:
+          ChangedError: the shard is no longer the listed version.
+          SampleError: the shard has more records than its index, or the joined table is damaged.
+        """
+        stored = self._shards[partition.uri]
+        try:
+            # Reads the whole index before using any of its rows.
+            offsets = [one.as_py() for rows in read_index(stored.path, stored.shard, ["offset"]) for one in rows[0]]
+        except BuildError as error:
+            damage = SampleError(Stage.LIST, FailureReason.CORRUPT, str(error))
+            yield from reject_missing(partition, range(stored.shard.records), damage, split=stored.split)
+            return
+        rows = _read_rows(stored)
+        joined = self._join(stored)
+        row = next(rows, None)
+        try:
+            for record, is_compressed in scan_file(partition, offsets=offsets):
+                if isinstance(record, RecordError) and record.ends:
+                    raise corrupt(record)
+                if row is None:
+                    detail = f"it has more records than the {len(offsets):,} of its index"
+                    raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
+                yield self._read(stored, partition, record, row, joined, staging if is_compressed else None)
+                row = next(rows, None)
+            if row is not None:
+                raise SampleError(Stage.LIST, FailureReason.TRUNCATED, "the file ends before its last record")
+        except SampleError as error:
+            if row is None:
+                raise
+            for lost in itertools.chain([row], rows):
+                yield _rejected(stored, partition, lost, error)
+
+    def _read(
+        self,
+        stored: StoredShard,
+        partition: Partition,
+        record: Record | RecordError,
+        row: Mapping[str, Any],
+        joined: Sequence[Mapping[str, Mapping[str, Any] | SampleError]],
+        staging: StagingFiles | None,
+    ) -> SampleRef:
+        try:
+            if isinstance(record, RecordError):
+                raise corrupt(record)
+            if not fits_packed_hash(row["sample_hash"], record.data):
+                raise SampleError(Stage.LIST, FailureReason.CORRUPT, "the record is not the one of its index row")
+            try:
+                features = parse_example(record.data)
+            except ValueError as error:
+                raise invalid_row(f"record {record.number} at byte {record.offset:,}: {error}") from error
+            values = {one.name: features.get(one.name, ("", []))[1] for one in self._layout.features}
+            columns: dict[str, Value] = {name: self._cell(name, values) for name in self._columns}
+            for of_table in joined:
+                one = of_table[row["key"]]
+                if isinstance(one, SampleError):
+                    raise one
+                columns |= {name: read_value(one, name) for name in self._columns if name in one}
+            group = self._cell(self._group, values, may_be_list=False) if self._group else None
+            has_objects = Content.OBJECTS in self._layout.required
+            has_image = Content.IMAGE in self._layout.required
+            image = self._locate(stored, partition, record, row, staging) if has_image else None
+            return SampleRef(
+                partition.key_prefix + row["key"],
+                one_image(image),
+                len(record.data),
+                # Includes the CRC of the record, so it changes with any part of the record.
+                row["sample_hash"],
+                self._read_label(values, stored.class_names),
+                stored.split,
+                columns,
+                group=None if group is None else str(group),
+                objects=self._read_objects(values, stored.class_names) if has_objects else None,
             )
+        except SampleError as error:
+            return _rejected(stored, partition, row, error)
+
+    def _cell(self, column: str, values: Mapping[str, list[Any]], *, may_be_list: bool = True) -> Value:
+        """Returns the value of a column: of its own feature, or of its place in a feature of several columns."""
+        feature, place = self._places.get(column, (None, None))
+        if feature is None:
+            return None
+        found = values[feature.name]
+        if feature.is_class:
+            found = [ClassValue.INDEX.find(one, feature.class_names) for one in found]
+        if place is not None:
+            found = found[place : place + 1]
+        is_list = may_be_list and place is None and (feature.several or feature.length)
+        return found if is_list else read_cell(("", found))
+
+    def _join(self, stored: StoredShard) -> Sequence[Mapping[str, Mapping[str, Any] | SampleError]]:
+        """Returns key of a record -> its joined values, or the error of its row, for each table."""
+        batches = read_index(stored.path, stored.shard, ["key"]) if self._joins else ()
+        keys = {*itertools.chain.from_iterable(rows["key"].to_pylist() for rows in batches)}
+        return [join.find(keys) for join in self._joins]
+
+    def _locate(
+        self,
+        stored: StoredShard,
+        partition: Partition,
+        record: Record,
+        row: Mapping[str, Any],
+        staging: StagingFiles | None,
+    ) -> RecordRange:
+        name = row["uri"] or row["key"]
+        index_columns = {
+            column: row[column]
+            for column in CONVERSION_COLUMNS
+            if row.get(column) is not None and column != "sample_hash"
+        }
+        if staging is not None:
+            place = staging.add([record.data], size=len(record.data), name=name)
+            return RecordRange(place.uri, place.offset, place.length, name, "", index_columns, stored.raw_type)
+        start, length = record.offset + HEADER_BYTES, len(record.data)
+        return RecordRange(partition.uri, start, length, name, partition.version, index_columns, stored.raw_type)
+
+    def _read_label(self, values: Mapping[str, list[Any]], class_names: Sequence[str]) -> Value:
+        """Returns the class or list of classes of a record, or None."""
+        if self._label is None or self._label.class_value is None:
+            return None
+        found: list[Any] = [self._label.class_value.find(one, class_names) for one in values[self._label.name]]
+        return found if self._label.kind.several else found[0] if len(found) == 1 else None
+
+    def _read_objects(self, values: Mapping[str, list[Any]], class_names: Sequence[str]) -> Objects:
+        """Returns the objects of a record, normalized by the size of the stored image.
+
+        Args:
+          values: name of a feature -> its values.
+        """
+        of = self._objects
+        boxes, labels = of.boxes(values), of.classes(values, class_names)
+        found = {name: tuple(map(_as_text, column)) for name, column in of.attributes(values).items()}
+        lengths = {len(boxes), len(labels), *map(len, found.values())}
+        if len(lengths) > 1:
+            raise invalid_row(f"the features of its objects have {' and '.join(map(str, sorted(lengths)))} values")
+        keypoints = of.keypoints(values, len(boxes))
+        ids = (values[one.name] for one in self._layout.features if one.field == SOURCE_ID)
+        return Objects(
+            tuple(boxes.ravel().tolist()),
+            tuple(labels),
+            found,
+            image_id="".join(map(_as_text, next(ids, []))),
+            is_normalized=True,
+            polygons=self._read_polygons(values, len(labels)) if OUTLINES & self._contents else (),
+            keypoints=tuple(points.astype("<f4").tobytes() for points in keypoints) if keypoints.size else (),
+        )
+
+    def _read_polygons(self, values: Mapping[str, list[Any]], count: int) -> tuple[bytes, ...]:
+        """Packs the polygons of objects as shares of the image, or their masks."""
+        if OBJECT_MASKS in self._objects.features and Content.POLYGONS not in self._contents:
+            return tuple(map(_run_lengths_of, self._objects.masks(values)))
+        try:
+            polygons = self._objects.polygons(values)
+        except ValueError:
+            polygons = []
+        if len(polygons) != count:
+            raise invalid_row(f"the polygons of its {count} objects have other numbers of points than it says")
+        return tuple(pack_polygons([corners.ravel().tolist()]) for corners in polygons)
 
 
-def open_datasets(datasets: Mapping[str, Dataset], tables: Joins, inputs: Inputs, table: TableSettings) -> MakeSource:
+def open_datasets(datasets: Mapping[str, Dataset], request: OpenRequest) -> MakeSource:
     """Finds the shards.
 
     Args:
       datasets: input -> dataset.
-      tables: tables whose columns are joined to the records.
-      inputs: as for `DatasetSource`.
-      table: `settings` of `DatasetSource`.
+      request: the request.
 
     Raises:
       RequestError: a shard is missing, or two inputs have the same last component.
@@ -192,87 +348,8 @@ def open_datasets(datasets: Mapping[str, Dataset], tables: Joins, inputs: Inputs
                 )
             files.append(InputFile(prefix, entries[path], None))
             shards[path] = place, shard
-    joins, notes = join_datasets(datasets, tables)
-    return functools.partial(DatasetSource, datasets, files, shards, joins, notes, inputs, table)
-
-
-def join_datasets(datasets: Mapping[str, Dataset], joins: Joins) -> tuple[list[JoinedTable], list[str]]:
-    """Chooses the keys of the tables that the request joins to records; returns the tables, and notes.
-
-    Raises:
-      RequestError: as `fit`.
-    """
-    if not joins.tables:
-        return [], []
-    shards = [(one.path, shard) for one in datasets.values() for shard in one.shards]
-    return fit_all(joins, KeyTable(",".join(datasets), ("key",), shards=shards))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class KeyTable(Table):
-    """A table of the keys of all records, read from the indices."""
-
-    shards: Sequence[tuple[str, Shard]]
-
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """See `Table.rows`."""
-        for path, shard in self.shards:
-            for rows in read_index(path, shard, ["key"]):
-                yield from rows.to_pylist()
-
-
-def common_layout(datasets: Mapping[str, Dataset]) -> Layout:
-    """Returns the common layout of all inputs.
-
-    Raises:
-      RequestError: the layouts differ.
-    """
-    (first, one), *others = datasets.items()
-    for place, dataset in others:
-        if dataset.layout != one.layout:
-            both = (f"{name} has {_describe_layout(each.layout)}" for name, each in ((first, one), (place, dataset)))
-            raise RequestError(
-                f"the inputs have different layouts: {'; '.join(both)}; convert one of them to the layout of the other "
-                "first",
-                code="layouts_differ",
-            )
-    return one.layout
-
-
-def join_layout(layout: Layout, joins: Iterable[JoinedTable]) -> dict[str, Any]:
-    """Adds a feature for each column of joined tables to a layout; returns the layout as in a spec file.
-
-    Raises:
-      RequestError: the layout already has a feature with the same name.
-    """
-    words = layout.to_json()
-    for join in joins:
-        added = join.layout_words()
-        if twice := next((name for name in added if name in words), None):
-            raise RequestError(
-                f"`join={join.files[0].path}`: the layout has a feature {twice!r} already; rename the column in the "
-                "table, or list the features in a spec file",
-                code="duplicate_feature",
-            )
-        words |= added
-    return words
-
-
-def common_image_spec(datasets: Sequence[Dataset]) -> ImageSpec | None:
-    """Returns the common image settings of all datasets; None if they differ."""
-    # Stored masks have their final numbers.
-    names = {setting.name for setting in settings_of(ImageSpec)} - {"mask_colors", "mask_values"}
-    specs = [
-        read_settings(ImageSpec, {"layout": None, **{k: v for k, v in one.manifest["spec"].items() if k in names}})
-        for one in datasets
-    ]
-    return specs[0] if all(spec == specs[0] for spec in specs) else None
-
-
-def merge_class_names(several: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Merges the class names of all datasets: sorted if each dataset's are, else in order of occurrence."""
-    names = tuple(dict.fromkeys(name for names in several for name in names))
-    return sort_names(names) if all(sort_names(each) == tuple(each) for each in several) else names
+    joins, notes = join_datasets(datasets, request.joined)
+    return functools.partial(DatasetSource, datasets, files, shards, joins, notes, request.inputs, request.spec)
 
 
 def _split_of(shard: Shard, splits: Splits) -> str | None:
@@ -290,6 +367,30 @@ def _refuse_settings(path: str, settings: TableSettings) -> None:
         )
 
 
-def _describe_layout(layout: Layout) -> str:
-    name = next((name for name in NAMED if parse_layout(name) == layout), None)
-    return f"layout {name}" if name else f"the features {', '.join(feature.name for feature in layout.features)}"
+def _read_rows(stored: StoredShard) -> Iterator[dict[str, Any]]:
+    """Yields the index rows of a shard.
+
+    Raises:
+      BuildError: as `read_index`.
+    """
+    for batch in read_index(stored.path, stored.shard, _COLUMNS):
+        for start in range(0, batch.num_rows, _ROWS):
+            yield from batch.slice(start, _ROWS).to_pylist()
+
+
+def _rejected(stored: StoredShard, partition: Partition, row: Mapping[str, Any], error: SampleError) -> SampleRef:
+    images = one_image(Range(partition.uri, 0, 0, row["uri"] or row["key"]))
+    failure = error.reason.value, f"{partition.uri}: {error.detail}"
+    return SampleRef(partition.key_prefix + row["key"], images, split=stored.split, failure=failure)
+
+
+def _as_text(value: Any) -> Any:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _run_lengths_of(data: bytes) -> bytes:
+    """Returns the mask of an object as packed run lengths."""
+    mask = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE) if data else None
+    if mask is None:
+        raise SampleError(Stage.LIST, FailureReason.INVALID_MASK, "the mask of an object cannot be decoded")
+    return pack_mask(mask)

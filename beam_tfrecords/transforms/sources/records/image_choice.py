@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.records.image_features import (
-    ImageChoice,
+    ImagePlan,
     choose_features,
     is_base64_image,
     is_encoded_image,
@@ -43,7 +43,7 @@ class _Kind(enum.Enum):
 
 def choose_images(
     start: FirstRows, texts: FirstRows, features: Features, settings: TableSettings, needs: Needs
-) -> ImageChoice:
+) -> ImagePlan:
     """Chooses the features or files that hold the images.
 
     Args:
@@ -57,34 +57,34 @@ def choose_images(
       RequestError: there are no images, or several and none is named.
     """
     if settings.image_path is not None:
-        return ImageChoice(files=settings)
+        return ImagePlan(files=settings)
     images = name_images(start.columns, start, settings, needs.images)
     named = {name: feature for name, feature in images.items() if feature}
     kinds = {feature: _kind_of(feature, start, texts) for feature in named.values()}
     if _Kind.PATH in kinds.values():
         _refuse_other_kinds(start, kinds, _Kind.PATH)
-        return ImageChoice(files=settings)
+        return ImagePlan(files=settings)
     if [*named] == [IMAGE] and _Kind.IMAGES not in kinds.values():
         return choose_features(start, features, settings, needs)
     if named:
         _refuse_other_kinds(start, kinds, _Kind.IMAGE, _Kind.IMAGES)
     alone = dataclasses.replace(settings, image_column=None)
-    choice = ImageChoice()
+    choice = ImagePlan()
     if not named or (IMAGE in images and not images[IMAGE]):
         choice = _choose_unnamed(start, texts, features, alone, needs)
     lists = frozenset(name for name, feature in named.items() if kinds[feature] is _Kind.IMAGES)
-    return dataclasses.replace(choice, named={**choice.named, **named}, lists=choice.lists | lists)
+    return dataclasses.replace(choice, features={**choice.features, **named}, lists=choice.lists | lists)
 
 
 def _choose_unnamed(
     start: FirstRows, texts: FirstRows, features: Features, settings: TableSettings, needs: Needs
-) -> ImageChoice:
+) -> ImagePlan:
     """Chooses among all features: one with an image, else a list of images, else names of image files."""
     try:
         chosen = choose_features(start, features, settings, needs)
-        if _kind_of(chosen.image, start, texts) is _Kind.IMAGES:
-            named = {chosen.image: chosen.image}
-            return ImageChoice("", chosen.mask, chosen.pixels, named=named, lists=frozenset(named))
+        image = chosen.features[IMAGE]
+        if _kind_of(image, start, texts) is _Kind.IMAGES:
+            return dataclasses.replace(chosen, features={image: image}, lists=frozenset({image}))
         return chosen
     except RequestError as error:
         if error.code == "several_image_columns":
@@ -103,9 +103,9 @@ def _choose_unnamed(
                 code="several_image_columns",
             ) from error
         if lists:
-            return ImageChoice(named={lists[0]: lists[0]}, lists=frozenset(lists))
+            return ImagePlan({lists[0]: lists[0]}, lists=frozenset(lists))
         if paths:
-            return ImageChoice(files=dataclasses.replace(settings, image_column=paths[0]))
+            return ImagePlan(files=dataclasses.replace(settings, image_column=paths[0]))
         raise RequestError(error.message, _suggest_others(texts, settings), code=error.code) from error
 
 

@@ -57,43 +57,35 @@ _Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
-class ImageChoice:
-    """The features or files that hold the images of a record.
+class ImagePlan:
+    """The features of a record that hold its images, or name the files of its images. Picklable.
 
     Attributes:
-      image: feature with the image; "" if `named` has all images, or files have them.
+      features: name of an image -> its feature; empty if files have the images, and for records without images.
+      lists: names in `features` whose feature has any number of images.
       mask: feature with the mask, or None.
-      pixels: readers of those of these features that store numbers.
-      named: name of a further image -> its feature.
-      lists: names in `named` whose feature has any number of images.
+      pixels: feature -> reader of its images that are stored as numbers; encoded ones have none.
       files: settings of the features that name image files; None if records hold their images.
     """
 
-    image: str = ""
+    features: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    lists: frozenset[str] = frozenset()
     mask: str | None = None
     pixels: Mapping[str, PixelReader] = dataclasses.field(default_factory=dict)
-    named: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    lists: frozenset[str] = frozenset()
     files: TableSettings | None = None
 
     @property
-    def images(self) -> dict[str, bool]:
-        """Name of each image that records hold -> whether it is a list."""
-        own = {IMAGE: False} if self.image else {}
-        return {**own, **{name: name in self.lists for name in self.named}}
-
-    @property
-    def features(self) -> set[str]:
+    def held(self) -> set[str]:
         """The features that hold images and masks."""
-        return {*filter(None, (self.image, self.mask)), *self.named.values()}
+        return {*self.features.values(), *filter(None, [self.mask])}
 
     @property
     def used(self) -> set[str]:
         """The features that hold images and masks, or say their sizes."""
-        return {*self.features, *(side for reader in self.pixels.values() for side in reader.sides)}
+        return self.held.union(*(reader.sides for reader in self.pixels.values()))
 
 
-def choose_features(start: FirstRows, features: Features, settings: TableSettings, needs: Needs) -> ImageChoice:
+def choose_features(start: FirstRows, features: Features, settings: TableSettings, needs: Needs) -> ImagePlan:
     """Returns the features of the image and of its mask.
 
     Raises:
@@ -114,7 +106,8 @@ def choose_features(start: FirstRows, features: Features, settings: TableSetting
         # A mask has the size of its image, one channel, and numbers in place of black and white.
         size = PixelForm(form.shape[:2]) if form else None
         found[mask] = _find_reader(mask, start, size, features, PixelUse.MASK)
-    return ImageChoice(image, mask, {name: reader for name, reader in found.items() if reader})
+    pixels = {name: reader for name, reader in found.items() if reader}
+    return ImagePlan({IMAGE: image}, mask=mask, pixels=pixels)
 
 
 def is_encoded_image(value: Any) -> bool:

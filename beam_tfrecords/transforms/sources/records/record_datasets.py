@@ -1,4 +1,4 @@
-"""Checks that an input of TFRecord files has one dataset, rather than several datasets or versions."""
+"""Finds the files of an input of records, which has one dataset rather than several datasets or versions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,107 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.dataset import is_dataset
 from beam_tfrecords.dataset.files import DATASET_INFO, LATEST, MANIFEST
-from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Suggestion
+from beam_tfrecords.transforms.sources.inputs import (
+    InputFile,
+    Inputs,
+    key_prefixes,
+    names_several,
+    quote_input,
+    require_utf8,
+)
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.records.record_files import RecordFiles
+from beam_tfrecords.transforms.sources.partition import Partition
+from beam_tfrecords.transforms.sources.records.folder_metadata import find_described
+from beam_tfrecords.transforms.sources.records.record_files import (
+    RecordFiles,
+    choose_evenly,
+    count_files,
+    find_record_files,
+)
+from beam_tfrecords.transforms.sources.records.record_rows import read_first_records
+from beam_tfrecords.transforms.sources.selection import Selection
+from beam_tfrecords.transforms.sources.tables.table import FirstRows
 
 _VERSION = re.compile(r"(?:v|ver|version)[-_.]?\d+(?:[._]\d+)*|\d+\.\d+\.\d+", re.IGNORECASE)
 # A folder of TFX's examples has such a folder for each split.
 _SPLIT_FOLDER = re.compile(r"Split-.+")
 _SIZE = re.compile(r"\d+x\d+")
 _MOST_SHOWN = 5
+# Files whose first records are compared, and records of each.
+_FILES, _LOOKED = 8, 4
 
 
-def check_one_dataset(path: str, found: RecordFiles, files: Sequence[str]) -> None:
+def find_files_of_records(inputs: Inputs, selection: Selection) -> tuple[list[InputFile], set[str], list[str]]:
+    """Returns the files, the folders that may have metadata, and notes on files that are not read.
+
+    Raises:
+      RequestError: an input has no such file, or has several datasets.
+    """
+    files: list[InputFile] = []
+    described: set[str] = set()
+    notes: list[str] = []
+    for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
+        found = find_record_files(path)
+        notes += found.notes
+        if not found.files:
+            others = f"; it has {count_files(found.others)}" if found.others else ""
+            raise RequestError(
+                f"{quote_input(path)}: there is no TFRecord file in it, such as x.tfrecord-00000-of-00001{others}",
+                code="not_found",
+            )
+        entries = [*found.files.values()]
+        for entry in entries:
+            require_utf8(entry.path)
+        is_folder = found.root == path
+        # A glob or a folder may have more files later.
+        own = (
+            [f"{name}/" for name in found.files]
+            if is_folder
+            else key_prefixes([one.path for one in entries], always=names_several(path))
+        )
+        keys = [prefix + key for key in own]
+        # Files that the request leaves out are not part of the choice of a dataset.
+        named = zip(found.files, keys, strict=True)
+        _check_one_dataset(
+            path, found, [name for name, key in named if not selection.skips_path(key.removesuffix("/"))]
+        )
+        files += [InputFile(key, entry, inputs.splits.get(path)) for key, entry in zip(keys, entries, strict=True)]
+        folders = {storage.dirname(entry.path) for entry in entries}
+        described |= folders & find_described(found.root, found.others) if is_folder else folders
+    return files, described, notes
+
+
+def read_first_of(files: Sequence[InputFile]) -> FirstRows:
+    """Reads the first records of the file with the most features; of several, of the first one.
+
+    The records of some splits have no label. Spark writes empty files, and others may be damaged.
+
+    Raises:
+      RequestError: no file has a record that can be read.
+    """
+    errors: list[tuple[str, SampleError]] = []
+    richest: InputFile | None = None
+    most = 0
+    for place, file in enumerate(dict.fromkeys([*choose_evenly(files, _FILES), *files])):
+        if place >= _FILES and richest:
+            break
+        try:
+            found = read_first_records(Partition.of(file.entry, key_prefix=""), most=_LOOKED)
+        except SampleError as error:
+            errors.append((file.entry.path, error))
+            continue
+        if len(found.columns) > most:
+            richest, most = file, len(found.columns)
+    if richest:
+        return read_first_records(Partition.of(richest.entry, key_prefix=""))
+    path, first = next((one for one in errors if one[1].reason is not FailureReason.EMPTY), errors[0])
+    raise RequestError(
+        f"{quote_input(path)} is not a TFRecord file of tf.train.Example: {first.detail}", code="invalid_file"
+    ) from first
+
+
+def _check_one_dataset(path: str, found: RecordFiles, files: Sequence[str]) -> None:
     """Checks that the files below an input are of one dataset.
 
     Datasets are folders with the metadata of TFDS, TFX's folders of examples, versions, and folders of the same files

@@ -3,53 +3,58 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.layouts import SAME, Layout
+from beam_tfrecords.features.parse import ParsedExample, check_features, parse_plain_example
+from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
+from beam_tfrecords.transforms.hashing import content_hash
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RECORD, Locator, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
-    Inputs,
-    key_prefixes,
-    names_several,
     quote_input,
-    require_utf8,
 )
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition
-from beam_tfrecords.transforms.sources.records.dataset_source import find_datasets, open_datasets
-from beam_tfrecords.transforms.sources.records.file_names import FILE_NAMES
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
+from beam_tfrecords.transforms.sources.records.dataset_source import open_datasets
+from beam_tfrecords.transforms.sources.records.datasets import find_datasets
+from beam_tfrecords.transforms.sources.records.file_names import FILE_NAMES, file_name
 from beam_tfrecords.transforms.sources.records.folder_metadata import (
     Features,
     RecordMetadata,
     describe_folder,
-    find_described,
 )
 from beam_tfrecords.transforms.sources.records.image_choice import choose_images, with_texts
-from beam_tfrecords.transforms.sources.records.image_features import ImageChoice
+from beam_tfrecords.transforms.sources.records.image_features import ImagePlan
 from beam_tfrecords.transforms.sources.records.kept_features import find_kept_layout
-from beam_tfrecords.transforms.sources.records.object_features import find_objects
-from beam_tfrecords.transforms.sources.records.record_datasets import check_one_dataset
-from beam_tfrecords.transforms.sources.records.record_files import choose_evenly, count_files, find_record_files
-from beam_tfrecords.transforms.sources.records.record_images import NamedFiles
-from beam_tfrecords.transforms.sources.records.record_rows import ReadTfrecord, read_first_records
+from beam_tfrecords.transforms.sources.records.object_features import find_objects, read_objects
+from beam_tfrecords.transforms.sources.records.record_datasets import (
+    find_files_of_records,
+    read_first_of,
+)
+from beam_tfrecords.transforms.sources.records.record_files import count_files
+from beam_tfrecords.transforms.sources.records.record_rows import corrupt, scan_file
 from beam_tfrecords.transforms.sources.records.record_splits import place_files, record_splits
-from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
-from beam_tfrecords.transforms.sources.tables.cells import is_label
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, is_label, read_cell
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
+from beam_tfrecords.transforms.sources.tables.row_values import RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
+from beam_tfrecords.transforms.sources.tables.table_rows import NamedImageFinder, NamedImages
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import Splits
 
 _LABELS = ("label", "image/class/label")
-# Files whose first records are compared, and records of each.
-_FILES, _LOOKED = 8, 4
 # Features of TensorFlow's ImageNet records: class number from 1, class name, WordNet id, and file name.
 _IMAGENET = ("image/class/label", "image/class/text", "image/class/synset", "image/filename")
 
@@ -83,12 +88,12 @@ class TfrecordSource(RowSource):
         features, names, _ = described[storage.dirname(files[0].entry.path)]
         texts = with_texts(start)
         has_image = Content.IMAGE in needs.contents
-        images = choose_images(start, texts, features, settings, needs) if has_image else ImageChoice()
-        columns = tuple(name for name in start.columns if name not in images.features)
+        images = choose_images(start, texts, features, settings, needs) if has_image else ImagePlan()
+        columns = tuple(name for name in start.columns if name not in images.held)
         types = {name: kind for name, kind in (start.column_types or {}).items() if name in columns}
         # If the records hold the images, a file name beside them does not name a further image.
         table = dataclasses.replace(texts if images.files else start, columns=columns, column_types=types)
-        objects = find_objects(start, features, settings, needs, image=images.image, usual=_LABELS)
+        objects = find_objects(start, features, settings, needs, image=images.features.get(IMAGE, ""), usual=_LABELS)
         if objects and not objects.is_normalized:
             self.notes.append("the boxes are in pixels")
         lacks = "no feature 'label'"
@@ -119,7 +124,7 @@ class TfrecordSource(RowSource):
             label,
             has_several=has_several,
             has_mask=images.mask is not None,
-            images=images.images,
+            images={name: name in images.lists for name in images.features},
             names_files=images.files is not None,
         )
         if is_imagenet and settings.label_type is LabelType.CLASS:
@@ -129,8 +134,6 @@ class TfrecordSource(RowSource):
         # If datasets have different classes, the labels, which are names, determine the classes.
         common = names.get(named, ()) if len(set(class_names.values())) == 1 else ()
         by_feature = _names_by_feature(described)
-        names_images = images.files is None and settings.key_column is None and needs.records is None
-        of_names = FILE_NAMES if names_images else ()
         seen, kept = self.description, None
         if needs.records is not None:
             kept, notes = find_kept_layout(files, start.columns, needs.records, by_feature)
@@ -142,7 +145,6 @@ class TfrecordSource(RowSource):
             provides=seen.provides
             | ({Content.OBJECTS, Content.LABEL} if objects else frozenset())
             | ({Content.RECORDS} if kept else frozenset()),
-            used={*images.used, *(objects.features if objects else ()), *cells.needed, *of_names},
             class_names=common,
             column_classes={
                 name: by_feature[name][0] if len({*by_feature[name]}) == 1 else ()
@@ -162,31 +164,20 @@ class TfrecordSource(RowSource):
             for path in (file.entry.path for file in files)
             if (length := described[storage.dirname(path)].length_of(path)) is not None
         }
-        of, self._image_root = cells.columns, request.spec.image_root
-        self._roots = pair_roots(files, request.spec.image_root)
-        roots = {file.entry.path: one.own or one.every for file, one in zip(files, self._roots, strict=True)}
-        self.read: ReadTfrecord = ReadTfrecord(
-            cells,
-            image=images.image or None,
-            class_names=class_names,
-            splits=splits,
-            pixels=images.pixels,
-            objects=objects,
-            mask=images.mask,
-            lengths=lengths,
-            kept=kept,
-            named=images.named,
-            lists=images.lists,
-            known=frozenset(start.columns),
-            names_images=names_images,
-            files=NamedFiles(of.images, of.lists, of.patterns, roots, request.spec.allow_outside_root)
-            if images.files
-            else None,
-        )
+        self._cells, self.plan, self.objects, self.kept = cells, images, objects, kept
+        self.class_names, self._splits, self._lengths = class_names, splits, lengths
+        self._known = frozenset(start.columns)
+        # Features with the file names of images, which end the keys of records that have no other names.
+        self._file_names = () if images.files or kept or cells.columns.key else FILE_NAMES
+        self._image_root, self._allow_outside_root = request.spec.image_root, request.spec.allow_outside_root
+        roots = pair_roots(files, request.spec.image_root)
+        self._roots = {file.entry.path: one for file, one in zip(files, roots, strict=True)}
+        of_objects = objects.features if objects else ()
+        self._describe(used={*images.used, *of_objects, *cells.needed, *self._file_names})
 
     def check(self, most_missing: float) -> None:
         """See `Source.check`."""
-        table, files = self.description.table, self.read.files
+        table, files = self.description.table, self.plan.files
         if files is None and self._image_root:
             raise RequestError(
                 f"`image_root={','.join(self._image_root)}`: no feature of the records names image files; leave "
@@ -194,7 +185,203 @@ class TfrecordSource(RowSource):
                 code="setting_not_applicable",
             )
         if files is not None and table is not None:
-            refuse_missing(table, self.read.cells.columns, self._roots[0].every, most_missing)
+            roots = next(iter(self._roots.values())).every
+            refuse_missing(table, self._cells.columns, roots, most_missing)
+
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
+        """Yields one reference per record; rejects a damaged record, and continues after it if the framing allows.
+
+        Also rejects missing records if the number of records in the file is known.
+
+        Raises:
+          ChangedError: the file is no longer the listed version.
+          SampleError: the file is damaged, and the number of missing samples is unknown.
+        """
+        length = self._lengths.get(partition.uri)
+        number, end = 0, 0
+        roots = self._roots[partition.uri].own or self._roots[partition.uri].every
+        finder = NamedImageFinder(self._cells.columns, roots, allow_outside_root=self._allow_outside_root)
+        cells = dataclasses.replace(self._cells, class_names=self.class_names.get(storage.dirname(partition.uri), ()))
+        try:
+            for record, is_compressed in scan_file(partition):
+                if isinstance(record, RecordError):
+                    if record.ends:
+                        raise corrupt(record)
+                else:
+                    end = record.offset + record.length
+                yield self._read(cells, finder, partition, record, staging, tally, is_compressed=is_compressed)
+                number += 1
+            if number < (length or 0):
+                detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
+                raise SampleError(Stage.LIST, FailureReason.TRUNCATED, detail)
+        except SampleError as error:
+            if length is None or number >= length:
+                raise
+            split = self._splits.get(partition.uri)
+            yield from reject_missing(partition, range(number, length), error, split=split)
+
+    def _read(
+        self,
+        cells: RowReader,
+        finder: NamedImageFinder,
+        partition: Partition,
+        record: Record | RecordError,
+        staging: StagingFiles,
+        tally: Tally,
+        *,
+        is_compressed: bool,
+    ) -> SampleRef:
+        """Returns the sample of a record; a rejected one for a damaged record."""
+        number = record.number if isinstance(record, Record) else record.record
+        located = _RecordImages(
+            # A number is only unique with the name of its file; a key from a feature stays in other files.
+            partition.key_prefix + number_key(number),
+            finder=finder,
+            number=number,
+            record=record,
+            partition=partition,
+            source=self,
+            staging=staging,
+            is_compressed=is_compressed,
+        )
+        row: dict[str, Any] | SampleError
+        try:
+            if isinstance(record, RecordError):
+                raise corrupt(record)
+            located.features = parse_plain_example(record.data)
+            for feature in located.features.keys() - self._known:
+                tally.see_field(printable(storage.basename(partition.uri)), feature)
+            row = {column: read_cell(located.features.get(column)) for column in cells.needed}
+            for image in cells.columns.lists:
+                row[cells.columns.images[image]] = row[cells.columns.images[image]] or []
+            names = {one: read_cell(located.features.get(one)) for one in self._file_names}
+            if name := file_name(names):
+                located.key = f"{located.key}/{name}"
+        except ValueError as error:
+            row = invalid_row(f"record {number} at byte {record.offset:,}: {error}")
+        except SampleError as error:
+            row = error
+        return cells.sample(row, located, prefix="", split=self._splits.get(partition.uri))
+
+
+@dataclasses.dataclass(kw_only=True)
+class _RecordImages(NamedImages):
+    """The image, mask and objects of a record.
+
+    Attributes:
+      staging: receives images whose bytes are not in the file.
+      is_compressed: whether the file is compressed.
+      features: features of the record; empty if the record cannot be parsed.
+    """
+
+    number: int
+    record: Record | RecordError
+    partition: Partition
+    source: TfrecordSource
+    staging: StagingFiles
+    is_compressed: bool
+    features: ParsedExample = dataclasses.field(default_factory=dict)
+
+    def placeholder(self) -> dict[str, Locator]:
+        """See `Located.placeholder`."""
+        return {IMAGE: Range(self.partition.uri, self.record.offset, 0, self._name)}
+
+    @property
+    def _name(self) -> str:
+        return f"{self.partition.uri}#{self.number}"
+
+    def find(self, row: Mapping[str, Any]) -> None:
+        """See `Located.find`."""
+        assert isinstance(self.record, Record)
+        source, mask = self.source, self.source.plan.mask
+        if source.kept is not None:
+            self._keep(source.kept)
+            return
+        if self.paths:
+            super().find(row)
+        else:
+            found = dict(self._find_images())
+            self.size = next((one.length for one in found.values()), 0)
+            # The same record in another file is the same sample.
+            self.fingerprint = content_hash(self.record.data)
+            image = found.get(IMAGE)
+            if isinstance(image, PixelRange):
+                # Reading the same record in another way is a change.
+                self.fingerprint += f":{image.axes}{list(image.shape)}{image.dtype}{image.limits or ''}"
+            self.images |= found
+            if mask:
+                self.images[MASK] = self._image_of(mask, FailureReason.MASK_MISSING)
+        if source.objects:
+            names = source.class_names.get(storage.dirname(self.partition.uri), ())
+            self.objects = read_objects(self.features, source.objects, names)
+
+    def _find_images(self) -> Iterator[tuple[str, Range]]:
+        """Yields the name of each image, and the image.
+
+        Raises:
+          SampleError: an image is missing, or a feature has several.
+        """
+        plan = self.source.plan
+        for name, feature in plan.features.items():
+            kind, values = self.features.get(feature, ("", []))
+            if name in plan.lists and kind in ("", "bytes"):
+                yield from ((f"{name}[{number}]", self._locate(value)) for number, value in enumerate(values))
+            else:
+                yield name, self._image_of(feature)
+
+    def _keep(self, layout: Layout) -> None:
+        """Locates the whole record."""
+        assert isinstance(self.record, Record)
+        _check_kept(self.record, self.features, layout)
+        self.images = {RECORD: self._locate(self.record.data)}
+        self.size, self.fingerprint = len(self.record.data), content_hash(self.record.data)
+
+    def _image_of(self, name: str, missing: FailureReason = FailureReason.INVALID_ROW) -> Range:
+        """Returns the place of the image in a feature.
+
+        Raises:
+          SampleError: the feature has no image or several, or its pixels do not fit the size, the type or the range.
+        """
+        pixels = self.source.plan.pixels.get(name)
+        if pixels is not None:
+            read = pixels.read({one: read_cell(self.features.get(one)) for one in pixels.features})
+            at = self._locate(read.data)
+            where = at.uri, at.offset, at.length, at.name, at.version
+            return PixelRange(*where, shape=read.shape, axes=read.axes, dtype=read.dtype, limits=read.limits)
+        kind, values = self.features.get(name, ("", []))
+        if kind != "bytes" or len(values) != 1:
+            detail = f"the feature {name!r} has {len(values)} images; expected 1"
+            raise SampleError(Stage.LIST, missing, detail)
+        return self._locate(values[0])
+
+    def _locate(self, image: bytes) -> Range:
+        """Returns the byte range of an image: in the record, if it has these bytes, else in a staging file."""
+        assert isinstance(self.record, Record)
+        at = -1 if self.is_compressed else self.record.data.find(image)
+        if at < 0:
+            return self.staging.add([image], size=len(image), name=self._name)
+        return Range(
+            self.partition.uri, self.record.offset + HEADER_BYTES + at, len(image), self._name, self.partition.version
+        )
+
+
+def _check_kept(record: Record, features: ParsedExample, layout: Layout) -> None:
+    """Checks that a record has the features of the layout.
+
+    Raises:
+      SampleError: the features differ; the detail says how to accept them.
+    """
+    found = next(check_features(features, layout), None)
+    if found is None:
+        return
+    name, problem = found
+    known = next((feature.type for feature in layout.features if feature.name == name), "")
+    kind = features.get(name, ("", []))[0] or known or "bytes"
+    advice = ""
+    if known in ("", kind):
+        advice = f"; `layout={SAME},{name}:{kind}_list` accepts any number of its values"
+    detail = f"record {record.number}: {problem}, as in the first records{advice}"
+    raise SampleError(Stage.LIST, FailureReason.WRONG_TYPE, detail)
 
 
 def open_input(request: OpenRequest) -> MakeSource:
@@ -205,13 +392,13 @@ def open_input(request: OpenRequest) -> MakeSource:
     """
     inputs = request.inputs
     if datasets := find_datasets(inputs.paths):
-        return open_datasets(datasets, request.joined, inputs, request.spec)
-    files, with_metadata, notes = _find_files(inputs, request.spec)
+        return open_datasets(datasets, request)
+    files, with_metadata, notes = find_files_of_records(inputs, request.spec)
     described = {
         folder: describe_folder(folder) if folder in with_metadata else RecordMetadata(Features(), {}, {})
         for folder in {storage.dirname(file.entry.path) for file in files}
     }
-    start = _read_first(files)
+    start = read_first_of(files)
 
     def make(needs: Needs) -> TfrecordSource:
         read, said, found = files, inputs, [*notes]
@@ -225,73 +412,6 @@ def open_input(request: OpenRequest) -> MakeSource:
         return source
 
     return make
-
-
-def _find_files(inputs: Inputs, selection: Selection) -> tuple[list[InputFile], set[str], list[str]]:
-    """Returns the files, the folders that may have metadata, and notes on files that are not read.
-
-    Raises:
-      RequestError: an input has no such file, or has several datasets.
-    """
-    files: list[InputFile] = []
-    described: set[str] = set()
-    notes: list[str] = []
-    for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
-        found = find_record_files(path)
-        notes += found.notes
-        if not found.files:
-            others = f"; it has {count_files(found.others)}" if found.others else ""
-            raise RequestError(
-                f"{quote_input(path)}: there is no TFRecord file in it, such as x.tfrecord-00000-of-00001{others}",
-                code="not_found",
-            )
-        entries = [*found.files.values()]
-        for entry in entries:
-            require_utf8(entry.path)
-        is_folder = found.root == path
-        # A glob or a folder may have more files later.
-        own = (
-            [f"{name}/" for name in found.files]
-            if is_folder
-            else key_prefixes([one.path for one in entries], always=names_several(path))
-        )
-        keys = [prefix + key for key in own]
-        # Files that the request leaves out are not part of the choice of a dataset.
-        named = zip(found.files, keys, strict=True)
-        check_one_dataset(path, found, [name for name, key in named if not selection.skips_path(key.removesuffix("/"))])
-        files += [InputFile(key, entry, inputs.splits.get(path)) for key, entry in zip(keys, entries, strict=True)]
-        folders = {storage.dirname(entry.path) for entry in entries}
-        described |= folders & find_described(found.root, found.others) if is_folder else folders
-    return files, described, notes
-
-
-def _read_first(files: Sequence[InputFile]) -> FirstRows:
-    """Reads the first records of the file with the most features; of several, of the first one.
-
-    The records of some splits have no label. Spark writes empty files, and others may be damaged.
-
-    Raises:
-      RequestError: no file has a record that can be read.
-    """
-    errors: list[tuple[str, SampleError]] = []
-    richest: InputFile | None = None
-    most = 0
-    for place, file in enumerate(dict.fromkeys([*choose_evenly(files, _FILES), *files])):
-        if place >= _FILES and richest:
-            break
-        try:
-            found = read_first_records(Partition.of(file.entry, key_prefix=""), most=_LOOKED)
-        except SampleError as error:
-            errors.append((file.entry.path, error))
-            continue
-        if len(found.columns) > most:
-            richest, most = file, len(found.columns)
-    if richest:
-        return read_first_records(Partition.of(richest.entry, key_prefix=""))
-    path, first = next((one for one in errors if one[1].reason is not FailureReason.EMPTY), errors[0])
-    raise RequestError(
-        f"{quote_input(path)} is not a TFRecord file of tf.train.Example: {first.detail}", code="invalid_file"
-    ) from first
 
 
 def _refuse_byte_labels(start: FirstRows, label: str) -> None:

@@ -204,7 +204,8 @@ def _as_list(cell: Any) -> list[Any] | None:
             cell = json.loads(cell)
         except (ValueError, RecursionError):
             return None
-    return cell if isinstance(cell, list) else None
+    # A record has a list of one text as this text.
+    return [cell] if isinstance(cell, bytes) else cell if isinstance(cell, list) else None
 
 
 def _separate(text: str, separator: str) -> list[str]:

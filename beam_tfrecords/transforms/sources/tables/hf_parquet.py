@@ -1,24 +1,31 @@
 """Reads Parquet files that contain the image bytes, as Hugging Face stores its datasets.
 
-Each file is a partition, which one worker reads.
+Each file is a partition. References to an uncompressed column point into the file. Images of a compressed column are
+copied to a staging file, because a page can only be decompressed as a whole.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.storage.reading import is_damage
+from beam_tfrecords.storage.reading import is_damage, parsing
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, Locator, Range, SampleRef
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.image_columns import (
@@ -28,23 +35,40 @@ from beam_tfrecords.transforms.sources.detect.image_columns import (
     name_images,
 )
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
+from beam_tfrecords.transforms.sources.image_files import join_fingerprints, of_path
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, find_files_below
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
-from beam_tfrecords.transforms.sources.tables.hf_rows import ReadHfParquet, parse_features
+from beam_tfrecords.transforms.sources.tables.cells import check_columns
+from beam_tfrecords.transforms.sources.tables.object_cells import CLASS_FIELDS
+from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.parquet_table import (
     ParquetTable,
+    fitting_rows,
     is_binary,
     is_list,
     may_hold_images,
     open_parquet,
     opened,
+    read_rows,
 )
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
+from beam_tfrecords.transforms.sources.tables.table_rows import NamedImageFinder, NamedImages, list_rows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.tally import Tally
 
+# Most rows of a batch.
+_MOST_ROWS = 512
+# Largest gap between two images of a column: a page header with statistics, and levels.
+_GAP_BYTES = 16 << 10
+# Bytes and path of an image; either may be None.
+_Image: TypeAlias = "tuple[bytes | None, str | None]"
+# Name of an image -> (column, bytes, path).
+_Images: TypeAlias = "Mapping[str, tuple[str, bytes | None, str | None]]"
 # train-00000-of-00004.parquet, optionally with a hash after the numbers.
 _SPLIT = re.compile(r"(?P<split>[A-Za-z]\w*)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet", re.IGNORECASE)
 # Files below a folder, except in hidden folders.
@@ -63,15 +87,10 @@ class HfParquetSource(RowSource):
     description = Description(unit="row")
 
     def __init__(
-        self,
-        files: Sequence[InputFile],
-        table: ParquetTable,
-        schema: pa.Schema,
-        request: OpenRequest,
-        needs: Needs,
+        self, files: Sequence[InputFile], table: ParquetTable, schema: pa.Schema, request: OpenRequest, needs: Needs
     ) -> None:
-        super().__init__(files, request.inputs)
         settings = request.spec
+        super().__init__(files, request.inputs)
         images = _choose_images(table, schema, settings, needs)
         kinds = {field.name: field.type for field in schema}
         self._describe(images={name: is_list(kinds[column]) for name, column in images.items() if name != MASK})
@@ -102,10 +121,202 @@ class HfParquetSource(RowSource):
         if cells.columns.split is None:
             self._note_splits(splits)
         paired = zip(files, pair_roots(files, settings.image_root), strict=True)
-        roots = {file.entry.path: one.own or one.every for file, one in paired}
-        self.read: ReadHfParquet = ReadHfParquet(
-            cells, images, splits, roots, settings.allow_outside_root, declared.classes
-        )
+        self._roots = {file.entry.path: one.own or one.every for file, one in paired}
+        self._cells, self._images, self._splits, self._classes = cells, images, splits, declared.classes
+        self._allow_outside_root = settings.allow_outside_root
+
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
+        """Yields one reference per row; copies the images of compressed columns.
+
+        Raises:
+          ChangedError: the file is no longer the listed version.
+          SampleError: the footer, which contains the number of rows, cannot be read.
+        """
+        with contextlib.ExitStack() as stack:
+            with parsing():
+                file = stack.enter_context(opened(partition.uri, version=partition.version))
+                plain = stack.enter_context(storage.open_read(partition.uri, version=partition.version))
+            cells = self._named(parse_features(file.schema_arrow).classes)
+            first = 0
+            for group in range(file.num_row_groups):
+                yield from self._read_group(cells, file, plain, group, partition, staging, first)
+                first += file.metadata.row_group(group).num_rows
+                # Otherwise Arrow keeps the memory of this group and allocates more for the next.
+                pa.default_memory_pool().release_unused()
+
+    def _read_group(
+        self,
+        cells: RowReader,
+        file: pq.ParquetFile,
+        plain: IO[bytes],
+        group: int,
+        partition: Partition,
+        staging: StagingFiles,
+        first: int,
+    ) -> Iterator[SampleRef | RefColumns]:
+        """Yields the references of a row group, whose first row has the number `first`; damage rejects the rest."""
+        split, count = self._splits.get(partition.uri), 0
+        metadata = file.metadata.row_group(group)
+        try:
+            needed = [*self._cells.needed, *self._images.values()]
+            check_columns(needed, file.schema_arrow.names)
+            with parsing():
+                check_pages(plain, file.metadata, group, needed)
+            finder = NamedImageFinder(
+                cells.columns, self._roots[partition.uri], allow_outside_root=self._allow_outside_root
+            )
+            stored = {of: _StoredImageFinder(partition, plain, metadata, of) for of in self._images.values()}
+
+            def locate(number: int, row: Row) -> Located:
+                images = {} if isinstance(row, InvalidRow) else _name_cells(self._images, row)
+                return _CellImages(
+                    number_key(number),
+                    finder=finder,
+                    cells=images,
+                    row=number,
+                    partition=partition,
+                    stored=stored,
+                    staging=staging,
+                )
+
+            rows = self._rows(file, group)
+            for ref in list_rows(cells, rows, locate, prefix=partition.key_prefix, split=split, first=first):
+                yield ref
+                count += 1
+            if count < metadata.num_rows:
+                detail = f"its group of rows has {metadata.num_rows:,} by the footer, and fewer there"
+                raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
+        except SampleError as error:
+            lost = SampleError(error.stage, error.reason, f"from row {first + count:,} on: {error.detail}")
+            yield from reject_missing(partition, range(first + count, first + metadata.num_rows), lost, split=split)
+
+    def _named(self, classes: Mapping[str, Sequence[str]]) -> RowReader:
+        """Returns the row reader with the class order of this file."""
+        of = self._cells.columns
+        names = {**self._classes, **classes}
+        of_objects = of.objects.classes if of.objects else of.boxes.label if of.boxes else None
+        class_names, object_classes = (names.get(column or "", ()) for column in (of.label, of_objects))
+        return dataclasses.replace(self._cells, class_names=class_names, object_classes=object_classes)
+
+    def _rows(self, file: pq.ParquetFile, group: int) -> Iterator[Row]:
+        """Yields the rows of a row group; a cell of an image column has its bytes and its path, or a list of these.
+
+        Raises:
+          SampleError: the file is damaged.
+        """
+        metadata = file.metadata.row_group(group)
+        named = list(self._images.values())
+        columns = list(self._cells.needed)
+        rows = fitting_rows(metadata, [*columns, *named], most=_MOST_ROWS)
+        with parsing():
+            for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, *named], use_threads=False):
+                of_rows = zip(*(_image_cells(batch.column(name)) for name in named), strict=True)
+                for images, row in zip(of_rows, read_rows(batch, columns), strict=True):
+                    yield row if isinstance(row, InvalidRow) else {**row, **dict(zip(named, images, strict=True))}
+
+
+@dataclasses.dataclass(kw_only=True)
+class _CellImages(NamedImages):
+    """The images of a row, given as bytes or as paths.
+
+    Attributes:
+      cells: name of an image -> its column, bytes and path; images of a list have numbered names.
+      row: number of the row in its file.
+      stored: column -> finder of its images in this row group.
+    """
+
+    cells: _Images
+    row: int
+    partition: Partition
+    stored: Mapping[str, _StoredImageFinder]
+    staging: StagingFiles
+
+    def placeholder(self) -> dict[str, Locator]:
+        """See `Located.placeholder`."""
+        name = next(iter(self.cells), IMAGE)
+        return {name: Range(self.partition.uri, 0, 0, self._shown(name))}
+
+    def _shown(self, name: str) -> str:
+        """Returns the name of an image for messages."""
+        *_, path = self.cells.get(name, (None,))
+        return f"{self.partition.uri}#{self.key}" + (f"/{path}" if path else "")
+
+    def find(self, row: Mapping[str, Any]) -> None:
+        """See `Located.find`."""
+        fingerprints = dict[str, None]()
+        for name, (column, data, path) in self.cells.items():
+            if data is not None:
+                size, shown = len(data), self._shown(name)
+                self.images[name] = self.stored[column].find(data, shown) or self.staging.add(
+                    [data], size=size, name=shown
+                )
+                fingerprints[f"{self.partition.fingerprint}@{self.row}"] = None
+            elif path:
+                size, fingerprint = self._add_file(name, path)
+                fingerprints[of_path(fingerprint, path)] = None
+            else:
+                reason = FailureReason.MASK_MISSING if name == MASK else FailureReason.INVALID_ROW
+                raise SampleError(Stage.LIST, reason, f"column {column!r} has neither bytes nor a path")
+            self.size = self.size if len(self.images) > 1 else size
+        self.fingerprint = join_fingerprints(fingerprints)
+
+
+def _name_cells(images: Mapping[str, str], row: Mapping[str, Any]) -> _Images:
+    """Returns the images of a row by name; the names of images in a list end with their index."""
+    found: dict[str, tuple[str, bytes | None, str | None]] = {}
+    for name, column in images.items():
+        cell = row[column]
+        if isinstance(cell, list):
+            found |= {f"{name}[{number}]": (column, *image) for number, image in enumerate(cell)}
+        else:
+            found[name] = (column, *cell)
+    return found
+
+
+class _StoredImageFinder:
+    """Finds the uncompressed images of a row group in the file, in order.
+
+    Images that it does not find, such as repeated images in a dictionary, are copied like compressed ones.
+    """
+
+    def __init__(self, partition: Partition, file: IO[bytes], group: pq.RowGroupMetaData, image: str) -> None:
+        self._container = partition
+        self._file = file
+        self._at = self._end = 0
+        for column in map(group.column, range(group.num_columns)):
+            parts = column.path_in_schema.split(".")
+            if parts[0] == image and parts[-1] in (image, "bytes") and column.compression == "UNCOMPRESSED":
+                self._at = column.dictionary_page_offset or column.data_page_offset
+                self._end = self._at + column.total_compressed_size
+
+    def find(self, data: bytes, name: str) -> Range | None:
+        """Returns the byte range of an image; searches for the exact bytes, so the page encoding does not matter."""
+        window = min(self._end - self._at, len(data) + _GAP_BYTES)
+        if window < len(data) or not data:
+            return None
+        with parsing():
+            self._file.seek(self._at)
+            at = self._file.read(window).find(data)
+        if at < 0:
+            return None
+        offset = self._at + at
+        self._at = offset + len(data)
+        return Range(self._container.uri, offset, len(data), name, self._container.version)
+
+
+def _image_cells(column: pa.Array) -> Iterator[Any]:
+    """Yields (bytes, path) for each row, or a list of such pairs."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if is_list(column.type):
+        return ([*_image_cells(cell.values)] if cell.is_valid else [] for cell in column)
+    fields = {"bytes": column}
+    if pa.types.is_struct(column.type):
+        fields = {field.name: cells for field, cells in zip(column.type, column.flatten(), strict=True)}
+    lacks = pa.nulls(len(column))
+    # Only one image is in Python's memory at a time.
+    data = (cell.as_py() for cell in fields.get("bytes", lacks))
+    return zip(data, fields.get("path", lacks).to_pylist(), strict=True)
 
 
 def _shard_or_path_splits(files: Sequence[InputFile]) -> dict[str, str]:
@@ -159,11 +370,12 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
-    inputs, needs = request.inputs, request.needs
+    inputs = request.inputs
     if any(storage.is_folder(path) for path in inputs.paths):
         files = find_files_below(inputs, _BELOW, "Parquet file in it")
     else:
-        files = find_files(inputs, by_name=needs.splits.are_auto and not request.spec.split_column)
+        by_name = request.needs.splits.are_auto and not request.spec.split_column
+        files = find_files(inputs, by_name=by_name)
     first, schema = open_parquet(files[0].entry.path), _schema(Partition.of(files[0].entry, key_prefix=""))
     return functools.partial(HfParquetSource, files, first, schema, request)
 
@@ -196,3 +408,47 @@ def _choose_images(table: ParquetTable, schema: pa.Schema, settings: TableSettin
         name = column if is_list(kinds[column]) else IMAGE
         images = {**{one: other for one, other in images.items() if one != IMAGE}, name: column}
     return {**images, MASK: mask} if mask else images
+
+
+class Declared(NamedTuple):
+    """The classes that the description declares.
+
+    Attributes:
+      classes: column -> its class names; for a column of objects, the class names of their label field.
+      several: columns with a list of classes.
+    """
+
+    classes: Mapping[str, Sequence[str]]
+    several: frozenset[str]
+
+
+def parse_features(schema: pa.Schema) -> Declared:
+    """Reads the description of the columns; returns an empty one if the schema has none."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"].items()
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return Declared({}, frozenset())
+    plain = {column: _inner(feature) for column, feature in features}
+    classes = {column: names for column, feature in plain.items() if (names := _names_of(feature))}
+    for column, feature in plain.items():
+        if isinstance(feature, dict) and "_type" not in feature:
+            field = next((feature[name] for name in CLASS_FIELDS if name in feature), None)
+            classes |= {column: names} if (names := _names_of(_inner(field))) else {}
+    several = {column for column, feature in features if column in classes and feature is not plain[column]}
+    return Declared(classes, frozenset(several))
+
+
+def _inner(feature: Any) -> Any:
+    """Returns the element feature of a `Sequence`, `List` or one-element list; other features unchanged."""
+    while True:
+        if isinstance(feature, list) and len(feature) == 1:
+            feature = feature[0]
+        elif isinstance(feature, dict) and feature.get("_type") in ("Sequence", "List", "LargeList"):
+            feature = feature.get("feature")
+        else:
+            return feature
+
+
+def _names_of(feature: Any) -> tuple[str, ...]:
+    is_label = isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+    return tuple(map(str, feature.get("names") or ())) if is_label else ()

@@ -20,6 +20,7 @@ from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable, J
 from beam_tfrecords.transforms.sources.tables.table import (
     FEW_ROWS,
     InvalidRow,
+    ReadTable,
     Row,
     RowRange,
     Table,
@@ -108,17 +109,6 @@ class JoinedRows(TableFile):
             yield UnjoinedRow(chosen, errors[0]) if errors else chosen
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class AllRows(Table):
-    """The rows of several tables."""
-
-    tables: Sequence[Table]
-
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """See `Table.rows`."""
-        return itertools.chain.from_iterable(table.rows(columns) for table in self.tables)
-
-
 def join_tables(tables: Sequence[TableFile], joins: Joins) -> Sequence[TableFile]:
     """Returns the tables of the samples with the columns of the tables that the request joins.
 
@@ -128,7 +118,11 @@ def join_tables(tables: Sequence[TableFile], joins: Joins) -> Sequence[TableFile
     if not joins.tables:
         return tables
     columns = [name for name in tables[0].columns if all(name in table.columns for table in tables)]
-    fitted, notes = fit_all(joins, AllRows(tables[0].path, columns, tables=tables))
+
+    def read(columns: Sequence[str]) -> Iterator[Row]:
+        return itertools.chain.from_iterable(table.rows(columns) for table in tables)
+
+    fitted, notes = fit_all(joins, ReadTable(tables[0].path, columns, read))
     return [JoinedRows.of(table, fitted, () if number else notes) for number, table in enumerate(tables)]
 
 

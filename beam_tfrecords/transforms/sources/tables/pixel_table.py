@@ -14,7 +14,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, Range, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Locator, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name
@@ -30,81 +30,42 @@ from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import check_columns, invalid_row
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
-from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
+from beam_tfrecords.transforms.sources.tables.row_values import Located, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
 from beam_tfrecords.transforms.sources.tables.table_rows import list_rows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
 from beam_tfrecords.transforms.sources.tally import Tally
 
 
-@dataclasses.dataclass(frozen=True)
-class ReadPixels:
-    """Lists the rows of one table. Picklable.
-
-    Attributes:
-      cells: reads the other values of a row.
-      pixels: the column with all pixels as text, or one column per pixel.
-      shape: shape of an image, [H, W] or [H, W, C].
-      splits: file -> split of its rows.
-      text: text settings of the table.
-    """
-
-    cells: RowReader
-    pixels: Sequence[str]
-    shape: tuple[int, ...]
-    splits: Mapping[str, str]
-    text: TextSettings
-
-    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
-        """Yields one reference per row.
-
-        Args:
-          staging: receives the pixels.
-
-        Raises:
-          SampleError: the table cannot be read to its end.
-        """
-        try:
-            table = open_table(partition.uri, self.text)
-        except RequestError as error:
-            raise invalid_row(str(error)) from error
-        needed = tuple(dict.fromkeys([*self.cells.needed, *self.pixels]))
-        check_columns(needed, table.columns)
-
-        def locate(number: int, row: Row) -> Located:
-            key = number_key(number)
-            return _RowPixels(key, row=row, number=number, partition=partition, reader=self, staging=staging)
-
-        rows = table.rows(needed)
-        split = self.splits.get(partition.uri)
-        yield from list_rows(self.cells, rows, locate, prefix=partition.key_prefix, split=split)
-
-
 @dataclasses.dataclass(kw_only=True)
 class _RowPixels(Located):
-    """The image whose pixels are in a row."""
+    """The image whose pixels are in a row.
+
+    Attributes:
+      columns: the column with all pixels as text, or one column per pixel.
+      shape: shape of the images, [H, W] or [H, W, C]; with one column, images may differ in size, but all are square.
+    """
 
     row: Row
     number: int
+    columns: Sequence[str]
+    shape: tuple[int, ...]
     partition: Partition
-    reader: ReadPixels
     staging: StagingFiles
 
-    def __post_init__(self) -> None:
-        self._name = f"{self.partition.uri}#{self.key}"
-        self.images[IMAGE] = Range(self.partition.uri, 0, 0, self._name)
+    def placeholder(self) -> dict[str, Locator]:
+        """See `Located.placeholder`."""
+        return {IMAGE: Range(self.partition.uri, 0, 0, f"{self.partition.uri}#{self.key}")}
 
     def find(self, row: Mapping[str, Any]) -> None:
         """See `Located.find`."""
         assert not isinstance(self.row, InvalidRow)
-        columns, expected = self.reader.pixels, self.reader.shape
-        pixels = _read_pixels(self.row, columns)
-        # With one column, images may differ in size, but all are square.
-        shape = tuple(square_shape(len(pixels)) if len(columns) == 1 else expected)
-        if not shape or len(shape) != len(expected):
+        pixels = _read_pixels(self.row, self.columns)
+        shape = tuple(square_shape(len(pixels))) if len(self.columns) == 1 else self.shape
+        if not shape or len(shape) != len(self.shape):
             raise invalid_row(f"{len(pixels):,} pixels, which make no square image")
-        copied = self.staging.add([pixels], size=len(pixels), name=self._name)
-        where = copied.uri, copied.offset, copied.length, self._name, copied.version
+        copied = self.staging.add([pixels], size=len(pixels), name=f"{self.partition.uri}#{self.key}")
+        where = copied.uri, copied.offset, copied.length, copied.name, copied.version
         self.images[IMAGE] = PixelRange(*where, shape=shape, axes="HWC" if len(shape) == 3 else "HW")
         self.size, self.fingerprint = len(pixels), f"{self.partition.fingerprint}@{self.number}"
 
@@ -131,15 +92,10 @@ class PixelTableSource(RowSource):
 
     description = Description(unit="row", labels_may_be_indices=True)
 
-    def __init__(
-        self,
-        files: Sequence[InputFile],
-        table: Table,
-        request: OpenRequest,
-        needs: Needs,
-    ) -> None:
+    def __init__(self, files: Sequence[InputFile], table: Table, request: OpenRequest, needs: Needs) -> None:
         inputs, settings = request.inputs, request.spec
         super().__init__(files, inputs)
+        self._text = slice_of(TextSettings, request.spec)
         found = find_pixels(table, any_name=True)
         if found is None:
             raise RequestError(
@@ -148,16 +104,43 @@ class PixelTableSource(RowSource):
                 code="missing_pixel_columns",
             )
         pixels, shape = found
+        self._pixels, self._shape = pixels, tuple(shape)
         columns = tuple(name for name in table.columns if name not in pixels)
         types = {name: kind for name, kind in (table.column_types or {}).items() if name in columns}
         known = types or dict.fromkeys(columns, "bytes")
         rest = FirstRows(table.path, columns, table.head(columns), column_types=known)
         label = self._choose_label(rest, settings, needs)
-        cells = self._take_columns(rest, settings, needs, label)
+        self._cells = self._take_columns(rest, settings, needs, label)
         self._describe(column_types=types or None)
-        splits = splits_of(files) if inputs.splits or cells.columns.split is None else {}
-        self.notes += describe_splits(splits, list(splits.values()), inputs)
-        self.read: ReadPixels = ReadPixels(cells, pixels, tuple(shape), splits, slice_of(TextSettings, settings))
+        self._splits = splits_of(files) if inputs.splits or self._cells.columns.split is None else {}
+        self.notes += describe_splits(self._splits, list(self._splits.values()), inputs)
+
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
+        """Yields one reference per row; copies the pixels.
+
+        Raises:
+          SampleError: the table cannot be read to its end.
+        """
+        try:
+            table = open_table(partition.uri, self._text)
+        except RequestError as error:
+            raise invalid_row(str(error)) from error
+        needed = tuple(dict.fromkeys([*self._cells.needed, *self._pixels]))
+        check_columns(needed, table.columns)
+
+        def locate(number: int, row: Row) -> Located:
+            return _RowPixels(
+                number_key(number),
+                row=row,
+                number=number,
+                columns=self._pixels,
+                shape=self._shape,
+                partition=partition,
+                staging=staging,
+            )
+
+        split = self._splits.get(partition.uri)
+        yield from list_rows(self._cells, table.rows(needed), locate, prefix=partition.key_prefix, split=split)
 
     def _choose_label(self, table: FirstRows, settings: TableSettings, needs: Needs) -> str | None:
         named = [name for name in table.columns if is_label_name(name)]
@@ -188,7 +171,6 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
-    inputs, needs = request.inputs, request.needs
-    files = find_files(inputs, by_name=needs.splits.are_auto and not request.spec.split_column)
-    first = open_table(files[0].entry.path, request.spec)
-    return functools.partial(PixelTableSource, files, first, request)
+    by_name = request.needs.splits.are_auto and not request.spec.split_column
+    files = find_files(request.inputs, by_name=by_name)
+    return functools.partial(PixelTableSource, files, open_table(files[0].entry.path, request.spec), request)

@@ -77,6 +77,10 @@ class Located:
           SampleError: a cell has no path.
         """
 
+    def placeholder(self) -> dict[str, Locator]:
+        """Returns the place of the images for messages, if none was found."""
+        return {}
+
     def find(self, row: Mapping[str, Any]) -> None:
         """Finds the images, after all other values are read.
 
@@ -212,7 +216,8 @@ class RowReader:
             )
         except SampleError as error:
             failure = (error.reason.value, error.detail)
-            return SampleRef(prefix + (key or located.key), located.images, split=split, failure=failure)
+            images = located.images or located.placeholder()
+            return SampleRef(prefix + (key or located.key), images, split=split, failure=failure)
 
     def samples(self, rows: Sequence[Mapping[str, Any]], first: int, *, prefix: str, split: str | None) -> RefColumns:
         """Converts several rows without images; see `sample`.

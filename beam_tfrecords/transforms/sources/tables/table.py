@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from beam_tfrecords.errors import SampleError
@@ -176,6 +176,21 @@ class FirstRows(Table):
     def head(self, columns: Sequence[str], rows: int = FEW_ROWS) -> list[Mapping[str, Any]]:
         """See `Table.head`."""
         return [{name: row.get(name) for name in columns} for row in self.first_rows[:rows]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ReadTable(Table):
+    """Rows that a function reads.
+
+    Attributes:
+      read: (columns) -> the rows, as from `rows`.
+    """
+
+    read: Callable[[Sequence[str]], Iterator[Row]]
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """See `Table.rows`."""
+        return self.read(columns)
 
 
 class TableFile(Table):

@@ -67,10 +67,12 @@ class TableReader:
 
     def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
         """Yields the references of the table or of a range of its rows."""
-        finder = _ImageFinder(self.allow_outside_root)
+        finder = NamedImageFinder(
+            self.columns, self.roots, self.mask_roots, self.allow_outside_root, self.keys_are_pairs
+        )
 
         def locate(number: int, row: Row) -> Located:
-            return _RowImages(number_key(number), reader=self, finder=finder)
+            return NamedImages(number_key(number), finder=finder)
 
         has_files = self.columns.has_images or self.columns.mask is not None
         with unchanged(self.table.path, self.file.version):
@@ -141,10 +143,27 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-class _ImageFinder:
-    """Finds and stats images, and caches the results for nearby rows with the same image, such as its boxes."""
+class NamedImageFinder:
+    """Finds the image files that rows name; caches the results for nearby rows with the same image, such as its boxes.
 
-    def __init__(self, allow_outside_root: bool) -> None:
+    Args:
+      columns: roles of the columns.
+      roots: folders to search for images.
+      mask_roots: folders to search for masks.
+      allow_outside_root: whether paths may leave these folders.
+      keys_are_pairs: as in `TableReader`.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        roots: Sequence[str],
+        mask_roots: Sequence[str] = (),
+        allow_outside_root: bool = False,
+        keys_are_pairs: bool = False,
+    ) -> None:
+        self.columns, self.roots, self.mask_roots = columns, roots, mask_roots
+        self.keys_are_pairs = keys_are_pairs
         found = functools.partial(find_image, allow_outside_root=allow_outside_root)
         self.find = functools.lru_cache(_MOST_KNOWN)(found)
         self._seen = functools.lru_cache(_MOST_KNOWN)(_look)
@@ -156,6 +175,22 @@ class _ImageFinder:
             raise seen.with_traceback(None)
         return seen
 
+    def paths(self, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yields the name of each image, and its path in a row.
+
+        Raises:
+          SampleError: a cell has no path.
+        """
+        of = self.columns
+        for name, pattern in of.patterns.items():
+            yield name, fill_pattern(pattern, {one: read_text(row, one) for one in pattern_columns(pattern)})
+        for name, column in of.images.items():
+            if name in of.lists:
+                yield from ((f"{name}[{number}]", path) for number, path in enumerate(read_paths(row, column)))
+            else:
+                # Some tables have a space after each comma.
+                yield name, read_text(row, column).lstrip(" ")
+
 
 def _look(uri: str) -> tuple[int, str, str] | SampleError:
     try:
@@ -165,68 +200,60 @@ def _look(uri: str) -> tuple[int, str, str] | SampleError:
 
 
 @dataclasses.dataclass(kw_only=True)
-class _RowImages(Located):
+class NamedImages(Located):
     """The images that a row names by path.
 
     Attributes:
-      reader: reader of the table.
-      finder: finder of the table's images.
+      finder: finder of the images.
       paths: name of an image -> its path in the row.
     """
 
-    reader: TableReader
-    finder: _ImageFinder
+    finder: NamedImageFinder
     paths: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def read_paths(self, row: Mapping[str, Any]) -> None:
         """See `Located.read_paths`."""
-        of = self.reader.columns
-        for name, pattern in of.patterns.items():
-            self._add(name, fill_pattern(pattern, {one: read_text(row, one) for one in pattern_columns(pattern)}))
-        for name, column in of.images.items():
-            if name in of.lists:
-                for number, path in enumerate(read_paths(row, column)):
-                    self._add(f"{name}[{number}]", path)
-            else:
-                # Some tables have a space after each comma.
-                self._add(name, read_text(row, column).lstrip(" "))
-
-    def _add(self, name: str, path: str) -> None:
-        if not self.paths:
-            self.key = key_of_path(path) or self.key
-        elif self.reader.keys_are_pairs:
-            self.key += f"+{posixpath.basename(key_of_path(path))}"
-        self.paths[name] = path
+        for name, path in self.finder.paths(row):
+            if not self.paths:
+                self.key = key_of_path(path) or self.key
+            elif self.finder.keys_are_pairs:
+                self.key += f"+{posixpath.basename(key_of_path(path))}"
+            self.paths[name] = path
 
     def find(self, row: Mapping[str, Any]) -> None:
         """See `Located.find`."""
-        reader, fingerprints = self.reader, list[str]()
+        of, fingerprints = self.finder.columns, list[str]()
         for name, path in self.paths.items():
-            try:
-                uri = self.finder.find(path, roots=reader.roots)
-                self.images[name] = File(uri)
-                size, fingerprint, version = self.finder.look(uri)
-            except SampleError as error:
-                raise (error if self.paths.keys() == {IMAGE} else error.about(name)) from error
-            if version:
-                self.images[name] = File(uri, version)
+            size, fingerprint = self._add_file(name, path)
             self.size = self.size if fingerprints else size
-            is_key = reader.columns.key is None and not fingerprints
+            is_key = of.key is None and not fingerprints
             fingerprints.append(fingerprint if is_key else of_path(fingerprint, path))
         self.fingerprint = join_fingerprints(fingerprints)
-        if (column := reader.columns.mask) is not None:
-            path = read_text(row, column, required=False)
+        if of.mask is not None:
+            path = read_text(row, of.mask, required=False)
             if not path:
-                raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"column {column!r} is empty")
+                raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"column {of.mask!r} is empty")
             self._add_mask(MASK, path)
-        if isinstance(reader.columns.boxes, MaskColumns):
-            for path in reader.columns.boxes.paths(row):
+        if isinstance(of.boxes, MaskColumns):
+            for path in of.boxes.paths(row):
                 self._add_mask(object_mask(path), path)
+
+    def _add_file(self, name: str, path: str) -> tuple[int, str]:
+        """Adds an image; returns its size in bytes and its fingerprint."""
+        try:
+            uri = self.finder.find(path, roots=self.finder.roots)
+            self.images[name] = File(uri)
+            size, fingerprint, version = self.finder.look(uri)
+        except SampleError as error:
+            raise (error if name == IMAGE else error.about(name)) from error
+        if version:
+            self.images[name] = File(uri, version)
+        return size, fingerprint
 
     def _add_mask(self, name: str, path: str) -> None:
         """Adds a mask of a row, and its fingerprint."""
         try:
-            uri = self.finder.find(path, roots=self.reader.mask_roots)
+            uri = self.finder.find(path, roots=self.finder.mask_roots)
             _, fingerprint, version = self.finder.look(uri)
         except SampleError as error:
             raise error.about("mask") from error

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, SampleRef
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
@@ -142,24 +142,22 @@ class TableSource(Source):
             if (reader.table.path, reader.key_prefix) == (partition.uri, partition.key_prefix):
                 yield from reader.samples(RowRange(*map(int, partition.part)) if partition.part else None)
 
-    def _read_all(self, tally: Tally) -> Iterator[SampleRef]:
+    def _read_all(self, tally: Tally) -> Iterator[SampleRef | RefColumns]:
         without: str | None = None
-        is_found = False
-        for ref in itertools.chain.from_iterable(self._until_damage(reader, tally) for reader in self._readers):
-            if Content.MASK in self.description.provides and not is_found and ref.images:
-                is_found = MASK in ref.images
-                without = without or (ref.failure[1] if ref.failure else None)
-            yield ref
+        is_found = Content.MASK not in self.description.provides
+        for reader in self._readers:
+            table = Partition.of(reader.file, key_prefix=reader.key_prefix)
+            for ref in until_damage(reader.samples(), table, tally):
+                if not is_found and isinstance(ref, SampleRef) and ref.images:
+                    is_found = MASK in ref.images
+                    without = without or (ref.failure[1] if ref.failure else None)
+                yield ref
         if without is not None and not is_found:
             raise RequestError(
                 f"{quote_input(self._readers[0].table.path)}: no mask exists for any row; the first: {without}; "
                 "`mask_column` names the column, and `mask_root` the folder that its paths are relative to",
                 code="missing_masks",
             )
-
-    def _until_damage(self, reader: TableReader, tally: Tally) -> Iterator[SampleRef]:
-        table = Partition.of(reader.file, key_prefix=reader.key_prefix)
-        return one_by_one(until_damage(reader.samples(), table, tally))
 
     def cut(self, listed: int) -> Sequence[Partition]:
         """See `Source.cut`; returns ranges of rows."""
