@@ -12,7 +12,6 @@ from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.transforms.verifying.checks import Finding
-from beam_tfrecords.transforms.verifying.choosing import choose_shards
 
 
 def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(datasets, damaged, tmp_path):
@@ -26,7 +25,7 @@ def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(datasets, 
 
     def find(path) -> list[Finding]:
         dataset = open_dataset(str(path))
-        return find_problems(dataset, execution, shards=choose_shards(dataset))
+        return find_problems(dataset, execution)
 
     assert find(datasets["plain"]) == []
     path = damaged()

@@ -1,4 +1,4 @@
-"""`inspect` and `verify` for TFRecord files of other programs: shows their features, and checks them."""
+"""`inspect` for TFRecord files of other programs: shows their features."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import itertools
 import os
 import shlex
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,8 +14,6 @@ from typing import Any
 from PIL import Image
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED
-from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.messages.summary import format_bytes
 from beam_tfrecords.beam_pipelines.messages.values import describe_value, plain_values
 from beam_tfrecords.beam_pipelines.terminal import counted, show
@@ -170,56 +167,6 @@ def _open_image(value: bytes) -> Image.Image | None:
             return image.convert("RGB")
     except (SampleError, OSError, ValueError, SyntaxError):
         return None
-
-
-def verify_files(files: Sequence[storage.FileEntry], *, findings: int, as_json: bool = False) -> int:
-    """Checks framing and CRCs, and that every record is a `tf.train.Example`; prints the problems.
-
-    Args:
-      files: the files.
-      findings: maximum number of problems to print.
-      as_json: prints one document of JSON at the end.
-
-    Returns:
-      The exit code of the command.
-    """
-    found = good = 0
-    listed: list[dict[str, str]] = []
-    with ReadProgress(sum(file.size for file in files), then="finishing", form=format_bytes) as progress:
-        before = 0
-        for file in files:
-            for problem, offset in _check(file):
-                # In a compressed file, the offset may exceed the file's size.
-                progress.done = before + min(offset, file.size)
-                if problem is None:
-                    good += 1
-                    continue
-                if found < findings and as_json:
-                    listed.append({"file": file.path, "problem": problem})
-                elif found < findings:
-                    with progress.hidden():
-                        show(f"{file.path}: {problem}")
-                found += 1
-            before += file.size
-    if as_json:
-        result = {"ok": not found, "files": len(files), "records": good, "num_findings": found, "findings": listed}
-        show(*write_json(result, indent=2).splitlines())
-        return FAILED if found else DONE
-    where = _count(files)
-    if found:
-        show(f"{counted(found, 'finding')} in {where}; {good:,} records are whole", file=sys.stderr)
-        return FAILED
-    show(f"OK: framing and CRCs of {counted(good, 'record')} in {where}")
-    return DONE
-
-
-def _check(file: storage.FileEntry) -> Iterator[tuple[str | None, int]]:
-    """Yields the problem of each record, or None, and the record's offset."""
-    try:
-        for record, _ in scan_file(Partition.of(file, key_prefix="")):
-            yield _problem_of(record), record.offset
-    except SampleError as error:
-        yield error.detail, 0
 
 
 def _problem_of(record: Record | RecordError) -> str | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import dataclasses
 import io
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TextIO, TypeVar
 
 from beam_tfrecords import storage
@@ -63,13 +62,6 @@ class ProgressLine(abc.ABC):
         self._stop.set()
         self._thread.join()
         self._hide()
-
-    @contextlib.contextmanager
-    def hidden(self) -> Iterator[None]:
-        """Removes the line from the terminal while something else is printed."""
-        with self._lock:
-            self._hide()
-            yield
 
     def _hide(self) -> None:
         if self.rewrites:
@@ -214,7 +206,7 @@ class ReadProgress(ProgressLine):
     """Shows how much of a dataset has been read; shows nothing without a terminal.
 
     Attributes:
-      done: number of records or bytes read; the reader sets it, unless there is a folder.
+      done: number of records read; the reader sets it, unless there is a folder.
     """
 
     is_logged = False
@@ -225,22 +217,18 @@ class ReadProgress(ProgressLine):
         *,
         then: str,
         folder: str | None = None,
-        form: Callable[[float], str] | None = None,
         stream: TextIO | None = None,
     ) -> None:
         """Makes a line that is not shown yet.
 
         Args:
-          total: number of records or bytes.
+          total: number of records.
           then: the step after all is read.
           folder: folder where workers write how many records they have read.
-          form: formats bytes; None for records.
           stream: the terminal; standard error if None.
         """
         super().__init__(stream)
         self._total, self._then, self._folder = total, then, folder
-        self._form, self._unit = (form, "") if form else ("{:,.0f}".format, " records")
-        self._form_rate = (lambda rate: f"{form(rate)}/s") if form else format_rate
         self.done = 0
 
     def _describe(self, seconds: float) -> str | None:
@@ -256,8 +244,7 @@ class ReadProgress(ProgressLine):
         left = self._total - done
         remaining = f"{format_seconds(left / rate)} left" if left else self._then
         share = f"{100 * done / self._total:.0f}%"
-        known = f"{self._form(done)} of {self._form(self._total)}{self._unit} ({share})"
-        return f"{known}, {self._form_rate(rate)}, {remaining}"
+        return f"{done:,} of {self._total:,} records ({share}), {format_rate(rate)}, {remaining}"
 
 
 def progress_line(counts: BlockCounts, stages: StageCounts, *, total: int, rate: float) -> str:

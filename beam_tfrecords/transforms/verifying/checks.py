@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gzip
 import hashlib
 import io
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import crc32c, storage
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import Dataset, DatasetRef
 from beam_tfrecords.dataset.files import MANIFEST, SUCCESS
 from beam_tfrecords.dataset.index import read_batches
 from beam_tfrecords.dataset.manifest import Shard
@@ -39,6 +40,8 @@ _INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width", "object
 # Seconds between updates of the count of checked records. The clock is read only every _COUNT_RECORDS records, because
 # reading it takes longer than checking a small record.
 _COUNT_SECONDS, _COUNT_RECORDS = 1.0, 16
+# Numbers of shards that a job hands to a worker at once.
+_GROUP = 256
 # Decodes a stored image without changes, and without the limits of the build, which applied to its sources.
 _AS_STORED = ImageSpec(
     image_encoding=ImageEncoding.KEEP, channels=None, max_pixels=sys.maxsize, max_image_memory=sys.maxsize
@@ -282,6 +285,24 @@ class _IndexBatches:
             self._begin += len(self._rows)
             self._rows = next(self._batches).to_pylist()
         return self._rows[number - self._begin]
+
+
+def number_groups(shards: int) -> list[range]:
+    """Returns the numbers of shards in groups, which a worker expands with `read_shards`."""
+    return [range(start, min(start + _GROUP, shards)) for start in range(0, shards, _GROUP)]
+
+
+def read_shards(group: range, ref: DatasetRef) -> Iterator[Shard]:
+    """Yields the shards of a group.
+
+    Raises:
+      BuildError: another dataset has replaced this one.
+    """
+    shards = _open(ref).shards
+    yield from (shards[number] for number in group)
+
+
+_open = functools.lru_cache(maxsize=1)(DatasetRef.open)
 
 
 def verify_files(dataset: Dataset) -> Iterator[Finding]:
