@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from beam_tfrecords import storage
-from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.dataset.files import MANIFEST, REMOVED, SUCCESS
 from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, StoredImages, check_manifest
 from beam_tfrecords.dataset.published import (
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
 # Form in which a record is returned; see `Dataset.records`.
 Form: TypeAlias = Literal["pixels", "features", "bytes"]
 
-# Default size of a local cache.
-CACHE_SIZE = "50GB"
 # Attributes that an error message lists.
 _SHOWN = [
     "name",
@@ -255,19 +252,6 @@ class Dataset:
         splits = self.splits
         return find_ranges({name: splits[name] for name in self._shard_counts}, ALL if split is None else split)
 
-    def with_cache(self, folder: str | os.PathLike[str] | None, size: int | str = CACHE_SIZE) -> Dataset:
-        """Returns the same dataset with a cache, as in `open_dataset`; None changes nothing.
-
-        Raises:
-          RequestError: the folder is in a bucket.
-          ValueError: the size cannot be parsed, or there is no folder.
-        """
-        if folder is None and size != CACHE_SIZE:
-            raise ValueError(
-                f"cache_size={size!r}: found no cache; expected its folder with it, such as cache='/tmp/c'"
-            )
-        return self if folder is None else dataclasses.replace(self, cache=_open_cache(os.fspath(folder), size))
-
     def verify(self) -> list[str]:
         """Checks every CRC, count, feature and image, as `beam-tfrecords verify` does.
 
@@ -413,17 +397,6 @@ class DatasetRef:
         if dataset.ref != self:
             raise BuildError(f"{self.path}: another dataset has taken the place of the earlier one; start again")
         return dataset
-
-
-def _open_cache(path: str, size: int | str) -> CacheFolder:
-    from beam_tfrecords.storage.cache_folder import CacheFolder
-
-    if storage.has_scheme(path):
-        raise RequestError(f"`cache={path}`: expected a folder of this machine", code="invalid_value")
-    try:
-        return CacheFolder(storage.absolute(path), number_of_bytes(size))
-    except ValueError as error:
-        raise ValueError(f"cache_size={size!r}: {error}") from error
 
 
 def is_dataset(path: str) -> bool:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
+from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import CACHE_SIZE, Dataset, read_dataset
+from beam_tfrecords.byte_sizes import number_of_bytes
+from beam_tfrecords.dataset.dataset import Dataset, read_dataset
 from beam_tfrecords.dataset.files import SUCCESS, VERSION_NAME
 from beam_tfrecords.dataset.pointers import find_latest_damage
 from beam_tfrecords.dataset.published import DamagedError, is_foreign, read_latest
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage.beside import does_not_exist
 
+if TYPE_CHECKING:
+    from beam_tfrecords.storage.cache_folder import CacheFolder
+
+# Default size of a local cache.
+_CACHE_SIZE = "50GB"
+
 
 def open_dataset(
-    path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None, cache_size: int | str = CACHE_SIZE
+    path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None, cache_size: int | str = _CACHE_SIZE
 ) -> Dataset:
     """Opens a finished dataset; in a folder with versions, the one that `LATEST` names now.
 
@@ -35,6 +44,7 @@ def open_dataset(
       BuildError: the manifest cannot be read, or LATEST is damaged.
       ValueError: the cache size cannot be parsed.
     """
+    folder = _open_cache(cache, cache_size)
     path = storage.absolute(os.fspath(path)).rstrip("/")
     version, is_published = storage.run_concurrently(
         path, functools.partial(read_latest, path), functools.partial(storage.exists, storage.join(path, SUCCESS))
@@ -50,7 +60,7 @@ def open_dataset(
             code="no_dataset",
         )
     try:
-        return read_dataset(path).with_cache(cache, cache_size)
+        return dataclasses.replace(read_dataset(path), cache=folder)
     except DamagedError as error:
         if is_foreign(path):
             raise RequestError(
@@ -59,6 +69,24 @@ def open_dataset(
                 code="no_dataset",
             ) from error
         raise BuildError(f"{path}: there is a {SUCCESS}, but {error}") from error
+
+
+def _open_cache(cache: str | os.PathLike[str] | None, size: int | str) -> CacheFolder | None:
+    if cache is None:
+        if size != _CACHE_SIZE:
+            raise ValueError(
+                f"cache_size={size!r}: found no cache; expected its folder with it, such as cache='/tmp/c'"
+            )
+        return None
+    from beam_tfrecords.storage.cache_folder import CacheFolder
+
+    path = os.fspath(cache)
+    if storage.has_scheme(path):
+        raise RequestError(f"`cache={path}`: expected a folder of this machine", code="invalid_value")
+    try:
+        return CacheFolder(storage.absolute(path), number_of_bytes(size))
+    except ValueError as error:
+        raise ValueError(f"cache_size={size!r}: {error}") from error
 
 
 def _check_latest(root: str) -> None:

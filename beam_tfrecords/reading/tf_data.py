@@ -22,7 +22,7 @@ except ImportError as error:
     raise ImportError(f"reading with tf.data needs TensorFlow: {install_hint('tensorflow')}") from error
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import CACHE_SIZE, Dataset
+from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.dataset.published import replaced
@@ -60,8 +60,6 @@ def load(
     num_objects: int | None = None,
     num_readers: int = 1,
     reader_index: int = 0,
-    cache: str | os.PathLike[str] | None = None,
-    cache_size: int | str = CACHE_SIZE,
 ) -> tf.data.Dataset:
     """Reads one split of a dataset: parsed, decoded, shuffled, batched, prefetched.
 
@@ -104,8 +102,6 @@ def load(
       num_readers: number of readers that share the split. Each reads a contiguous range of the same size; no reader
         reads the last `records % num_readers` records.
       reader_index: number of this reader, from 0.
-      cache: local folder that keeps data read from a bucket, as in `open_dataset`.
-      cache_size: size limit of the cache, as in `open_dataset`: bytes, or text such as "50GB".
 
     With `tf.distribute`, each worker of an input pipeline takes its share of the examples; with `num_readers`, every
     reader keeps its own.
@@ -131,7 +127,7 @@ def load(
         raise ValueError(f"shuffle={shuffle}: expected the size of a buffer in examples, True or False")
     if drop_remainder and batch_size is None:
         raise ValueError("drop_remainder=True: there are no batches; expected a batch_size with it")
-    given = _open(path, split, cache=cache, cache_size=cache_size)
+    given = _open(path, split)
     stored: Sequence[Records | Dataset] = given.sources if isinstance(given, Records) else [given]
     reads = [
         ExampleReader.of(
@@ -171,21 +167,13 @@ def load(
     return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def _open(
-    path: str | os.PathLike[str] | Dataset | Records,
-    split: str | None,
-    *,
-    cache: str | os.PathLike[str] | None,
-    cache_size: int | str,
-) -> Dataset | Records:
+def _open(path: str | os.PathLike[str] | Dataset | Records, split: str | None) -> Dataset | Records:
     """Opens what `load` reads."""
     if not isinstance(path, str | os.PathLike | Dataset | Records):
         raise TypeError(f"load: found {path!r}; expected a dataset or its folder, and a split: load('out/', 'train')")
     if isinstance(path, Records):
         if split is not None:
             raise ValueError(f"load: {path!r} are records of a split already; leave the split {split!r} out")
-        if cache is not None:
-            raise ValueError(f"cache={cache!r}: expected records of open_dataset(path, cache={cache!r}) instead")
         return path
     opened = path if isinstance(path, Dataset) else open_dataset(path)
     if split is None:
@@ -195,7 +183,7 @@ def _open(
             f"'{max(sizes, key=lambda name: sizes[name])}[:80%]'",
             code="missing_split",
         )
-    return opened.with_cache(cache, cache_size)
+    return opened
 
 
 def _check_numbers(*, may_be_none: bool = True, **arguments: object) -> None:

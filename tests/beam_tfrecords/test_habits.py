@@ -107,7 +107,6 @@ def test_what_people_type_is_right(dataset, records, text):
         ("mix([(records, 1)]).filter(label='cat')", TypeError, "filter each part"),
         ("records.balanced('label')", ValueError, "expected 'class'"),
         ("load(records, 'train')", ValueError, "leave the split 'train' out"),
-        ("load(records, cache='folder')", ValueError, "open_dataset(path, cache='folder')"),
         ("load(dataset.records('train', form='bytes'))", ValueError, "form='bytes'"),
     ],
 )

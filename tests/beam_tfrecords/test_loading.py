@@ -292,7 +292,6 @@ def test_pixels_are_those_of_records_and_of_pillow(tmp_path, photos, build):
         ({"multi_hot": None}, TypeError, "multi_hot=None"),
         ({"drop_remainder": "no", "batch_size": 2}, TypeError, "drop_remainder='no'"),
         ({"transform": 3}, TypeError, "transform=3: found int"),
-        ({"cache_size": "1GB"}, ValueError, "cache_size='1GB': found no cache"),
         ({"drop_remainder": True}, ValueError, "expected a batch_size with it"),
         ({"decode": False, "image_size": 8, "resize_mode": "pad"}, ValueError, "image_size=8: no image is decoded"),
     ],

@@ -84,10 +84,10 @@ def test_readers_share_it(dataset, server, local, tmp_path):
         return [example["filename"] for example in load(path, "train", **options).as_numpy_iterator()]
 
     cached = {"cache": str(tmp_path / "cache"), "cache_size": "1GB"}
-    assert requests_for(server, lambda: names(dataset, **cached)) == 6
-    assert names(dataset, **cached) == names(local)
-    assert sorted(names(dataset, shuffle=True, **cached)) == sorted(names(local))
     opened = open_dataset(dataset, **cached)
+    assert requests_for(server, lambda: names(opened)) == 6
+    assert names(opened) == names(local)
+    assert sorted(names(opened, shuffle=True)) == sorted(names(local))
     mixed = mix([(opened["train"], 1), (opened["train"], 2)])
     assert requests_for(server, lambda: [*opened.records("train"), *load(mixed), *mixed]) == 0
 
@@ -95,7 +95,7 @@ def test_readers_share_it(dataset, server, local, tmp_path):
 @pytest.mark.parametrize("options", [{"shuffle": 9, "seed": 1}, {"num_readers": 2, "reader_index": 1}])
 def test_a_checkpoint_goes_on_whatever_is_kept(dataset, tmp_path, options):
     def batches(cache: str | None):
-        return iter(load(dataset, "train", batch_size=4, cache=cache, **options))
+        return iter(load(open_dataset(dataset, cache=cache), "train", batch_size=4, **options))
 
     def rest(iterator) -> list[list[bytes]]:
         return [batch["filename"].numpy().tolist() for batch in iterator]
