@@ -8,6 +8,7 @@ from typing import Any
 
 from beam_tfrecords.dataset.files import SHARDS
 from beam_tfrecords.dataset.schema import count, fields, listed, mapped, optional, plain, text
+from beam_tfrecords.geometry.sizes import FIXED_MODES
 
 # Formats of the manifest and of `changes.json`. The minor number grows with additions that readers of earlier releases
 # ignore.
@@ -62,8 +63,6 @@ class Shard:
         return cls(**{field.name: values[field.name] for field in dataclasses.fields(cls)})
 
 
-# Resize modes that give every image the requested height and width.
-_FIXED_MODES = ("exact", "pad", "crop")
 # Settings that readers depend on -> values that builds have written.
 _KNOWN: Mapping[str, tuple[Any, ...]] = {
     "image_encoding": ("jpeg", "png", "webp", "raw", "keep"),
@@ -120,7 +119,7 @@ class StoredImages:
         if not (is_number or channels == "keep"):
             raise ValueError(f"spec.channels is {ascii(channels)[:60]}; expected 1, 3, 4 or keep")
         size = spec["image_size"]
-        is_fixed = size is not None and spec["resize_mode"] in _FIXED_MODES and spec["upscale"]
+        is_fixed = size is not None and spec["resize_mode"] in FIXED_MODES and spec["upscale"]
         height, width = map(int, size.split("x")) if is_fixed else (0, 0)
         stored = (height, width) if is_fixed else None
         return cls(

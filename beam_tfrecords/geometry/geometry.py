@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import overload
+from typing import Any
 
 import numpy as np
 
@@ -22,16 +22,11 @@ _UPRIGHT = {
 }
 
 
-@overload
-def swaps_sides(orientation: int) -> bool: ...
+def swaps_sides(orientation: Any) -> Any:
+    """Whether turning an image upright swaps height and width: by a quarter turn, or by a flip along a diagonal.
 
-
-@overload
-def swaps_sides(orientation: np.ndarray) -> np.ndarray: ...
-
-
-def swaps_sides(orientation: int | np.ndarray) -> bool | np.ndarray:
-    """Whether turning an image upright swaps height and width: by a quarter turn, or by a flip along a diagonal."""
+    Takes one orientation, or an array of them.
+    """
     return orientation >= 5
 
 

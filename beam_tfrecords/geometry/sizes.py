@@ -10,6 +10,8 @@ ImageSize: TypeAlias = "int | str | tuple[int, int] | None"
 ResizeMode: TypeAlias = Literal["crop", "pad", "shorter", "longer", "exact"]
 # In these modes an image covers the requested size; in the others it fits inside.
 _COVERING = ("shorter", "crop")
+# In these modes every image has the requested size, if sides may grow.
+FIXED_MODES = ("exact", "pad", "crop")
 
 
 def read_image_size(word: Any) -> tuple[int, int]:

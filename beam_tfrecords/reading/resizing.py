@@ -15,10 +15,8 @@ from beam_tfrecords.features.layouts import Feature
 from beam_tfrecords.features.stored_objects import StoredObjects
 from beam_tfrecords.geometry.geometry import Geometry, plan
 from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
-from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode, read_image_size
+from beam_tfrecords.geometry.sizes import FIXED_MODES, ImageSize, ResizeMode, read_image_size
 
-# Modes in which every image has the requested size.
-FIXED_MODES = ("crop", "pad", "exact")
 # In pixels; a smaller side of an object is a rounding error.
 NOISE = 1e-3
 # A JPEG is decoded at the smallest fraction of its size that is at least this many times the resized size.

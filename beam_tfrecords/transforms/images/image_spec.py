@@ -10,7 +10,7 @@ from typing import Any
 
 from beam_tfrecords.byte_sizes import number_of_bytes
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.geometry.sizes import read_image_size
+from beam_tfrecords.geometry.sizes import FIXED_MODES, read_image_size
 from beam_tfrecords.transforms.mask_colors import NAMED, MaskColors, read_mask_colors, read_mask_values
 from beam_tfrecords.transforms.settings import FAILURES, IMAGES, one_of, setting, switch, whole_number
 
@@ -267,8 +267,7 @@ class ImageSpec:
     @property
     def has_fixed_size(self) -> bool:
         """Whether every stored image has exactly the requested height and width."""
-        fixed = (ResizeMode.EXACT, ResizeMode.PAD, ResizeMode.CROP)
-        return self.image_size is not None and self.resize_mode in fixed and self.upscale
+        return self.image_size is not None and self.resize_mode.value in FIXED_MODES and self.upscale
 
     @property
     def stored_bits(self) -> int:
