@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.transforms.publishing.croissant import write_croissant
+from beam_tfrecords.transforms.publishing.metadata import write_croissant
 
 HOSTILE = "<script>alert(1)<script> [a](b) `c` | *d*"
 FLAGS = ("--image_size=16x20", "--resize_mode=exact", "--name=pets", "--splits=train=0.8,test=0.2")
@@ -86,7 +86,7 @@ def test_the_names_of_very_many_classes_stand_in_their_file_alone(out, monkeypat
     dataset, names = open_dataset(out), (out / "label.labels.txt").read_bytes()
     files = {"label.labels.txt": names}
     assert write_croissant(dataset, files) == (out / "croissant.json").read_bytes()
-    monkeypatch.setattr("beam_tfrecords.transforms.publishing.croissant._MOST_CLASSES", len(dataset.class_names) - 1)
+    monkeypatch.setattr("beam_tfrecords.transforms.publishing.metadata._MOST_INLINE", len(dataset.class_names) - 1)
     described = json.loads(write_croissant(dataset, files))
     *_, file = described["distribution"]
     assert (file["contentUrl"], file["sha256"]) == ("label.labels.txt", hashlib.sha256(names).hexdigest())

@@ -11,7 +11,7 @@ import tensorflow_datasets as tfds
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords.features.parse import parse_example
-from beam_tfrecords.transforms.publishing import croissant
+from beam_tfrecords.transforms.publishing import metadata
 
 pytestmark = pytest.mark.nightly
 
@@ -63,11 +63,11 @@ def test_every_record_is_found_by_croissant(out):
 
 
 def test_very_many_classes_are_read_from_the_file_of_their_names(out, tmp_path, monkeypatch):
-    monkeypatch.setattr(croissant, "_MOST_CLASSES", 1)
+    monkeypatch.setattr(metadata, "_MOST_INLINE", 1)
     names = (out / "label.labels.txt").read_bytes()
     dataset = open_dataset(out)
     (tmp_path / "label.labels.txt").write_bytes(names)
-    (tmp_path / "croissant.json").write_bytes(croissant.write_croissant(dataset, {"label.labels.txt": names}))
+    (tmp_path / "croissant.json").write_bytes(metadata.write_croissant(dataset, {"label.labels.txt": names}))
     described = mlcroissant.Dataset(jsonld=str(tmp_path / "croissant.json"))
     assert described.metadata.ctx.issues.errors == set()
     classes = {row["classes/index"]: row["classes/name"].decode() for row in described.records("classes")}
