@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build import resolve
+from beam_tfrecords.beam_pipelines.build import prepare
 from beam_tfrecords.dataset.published_paths import UNCHANGED, PublishedPaths
 from beam_tfrecords.features.layouts import Layout, parse_layout
 from beam_tfrecords.tfrecord import masked_crc32c
@@ -86,10 +86,10 @@ class Hostile:
 
 def make_builds_hostile(monkeypatch: pytest.MonkeyPatch, **keys: str) -> None:
     """Has builds of this process convert samples as `Hostile` says."""
-    plan_blocks = resolve.plan_blocks
+    plan_blocks = prepare.plan_blocks
 
     def plan_hostile(*arguments: Any, **options: Any) -> BlockPlan:
         plan = plan_blocks(*arguments, **options)
         return dataclasses.replace(plan, convert=Hostile(plan.convert, **keys))
 
-    monkeypatch.setattr(resolve, "plan_blocks", plan_hostile)
+    monkeypatch.setattr(prepare, "plan_blocks", plan_hostile)

@@ -126,6 +126,7 @@ class PlainPipeline:
 
     def __init__(self) -> None:
         self.pipeline = self.runner = self
+        self.options = None
 
     def __or__(self, transform: beam.PTransform) -> Any:
         return self.apply(transform, self)

@@ -19,7 +19,12 @@ ALLOWED = {
     "beam_pipelines/commands/cli.py": {"_exit", "_run_exitfuncs"},
     "beam_pipelines/commands/completion.py": {"_actions"},
     "beam_pipelines/runners/worker.py": {"_exit"},
-    "beam_pipelines/settings/command_line.py": {"_action_groups", "_actions", "_option_string_actions"},
+    "beam_pipelines/settings/command_line.py": {
+        "_action_groups",
+        "_actions",
+        "_add_argparse_args",
+        "_option_string_actions",
+    },
     "quiet_beam.py": {"_getframe"},
     "storage/beam_files.py": {"_pipeline_options"},
     "storage/botocore_private.py": {"_endpoint", "_manager", "_proxy_config"},

@@ -265,9 +265,7 @@ def _estimate_splits(spec: BuildSpec, listing: Listing) -> dict[str, SplitEstima
     policy = ShardPolicy(spec.shard_size, spec.num_shards)
     estimates = {}
     for split, samples in sorted(listing.samples.items()):
-        size = estimate_output(
-            spec.image, spec.layout or Layout(()), samples=samples, source_bytes=listing.source_bytes[split]
-        )
+        size = estimate_output(spec.image, spec.stored, samples=samples, source_bytes=listing.source_bytes[split])
         estimates[split] = SplitEstimate(samples, size, policy.count(size, records=samples) if split else 0)
     return estimates
 

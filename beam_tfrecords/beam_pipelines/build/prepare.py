@@ -23,7 +23,7 @@ from beam_tfrecords.beam_pipelines.build.output.previous import (
     previous_classes,
     would_repeat,
 )
-from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild, plan_blocks, plan_publication, plan_search
+from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild, plan_blocks, resolve_build
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
@@ -111,15 +111,16 @@ def prepare_build(
     if not has_few:
         write_chunk_names(listing, plan.folder)
     version = choose_version(spec, plan.folder, previous) if spec.versioned else None
-    return ResolvedBuild(
+    return resolve_build(
         spec,
-        tuple(listing.chunks) if has_few else (),
-        listing.decisions,
         plan,
-        plan_search(spec, plan, listing),
-        plan_publication(
-            spec, plan, listing, metadata, previous=previous, version=version, fence=fence, journal=journal
-        ),
+        listing,
+        metadata,
+        chunks=tuple(listing.chunks) if has_few else (),
+        previous=previous,
+        version=version,
+        fence=fence,
+        journal=journal,
     )
 
 

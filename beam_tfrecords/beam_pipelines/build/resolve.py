@@ -100,7 +100,7 @@ def plan_blocks(
       previous: the previous datasets.
       is_new: whether the output contains nothing of earlier attempts at a build.
     """
-    layout = with_class_names(spec.layout or Layout(()), {name: head.names for name, head in heads.items()})
+    layout = with_class_names(spec.stored, {name: head.names for name, head in heads.items()})
     records, versions = source.description.records, dict(library_versions())
     blocks, policies = _count_blocks(spec, layout, listing)
     reuse, nothing_reused_because = plan_reuse(spec, previous.reused, versions=versions, blocks=blocks)
@@ -141,57 +141,49 @@ def plan_blocks(
     return dataclasses.replace(plan, folder=build_folder(spec, listing.fingerprint, plan))
 
 
-def plan_search(spec: BuildSpec, plan: BlockPlan, listing: Listing) -> DuplicateSearch:
-    """Returns the slice of the duplicate search.
-
-    Args:
-      spec: the request.
-      plan: the plan of the blocks.
-      listing: the samples.
-    """
-    return DuplicateSearch(
-        folder=plan.folder,
-        listed=dict(listing.samples),
-        # A row contains its key twice, also in its file name.
-        row_bytes=_ROW_BYTES + 2 * sum(listing.ref_bytes.values()) // max(1, listing.total),
-        drops=spec.duplicates is Duplicates.DROP,
-        near_distance=spec.near_duplicates,
-        layout=plan.convert.layout,
-        class_names=plan.convert.class_names.names,
-        compression=spec.compression,
-        policies=plan.policies,
-    )
-
-
-def plan_publication(
+def resolve_build(
     spec: BuildSpec,
     plan: BlockPlan,
     listing: Listing,
     metadata: Mapping[str, Any],
     *,
+    chunks: Sequence[str],
     previous: Previous,
     version: str | None,
     fence: Fence,
     journal: Journal,
-) -> Publication:
-    """Returns the slice of the publishing stages, for one attempt at a build.
+) -> ResolvedBuild:
+    """Returns one attempt at a build.
 
     Args:
       spec: the request.
       plan: the plan of the blocks.
       listing: the samples.
       metadata: description of the request for the manifest.
+      chunks: as in `ResolvedBuild`.
       previous: the previous datasets.
       version: name of the version that it writes, or None.
       fence: the right to publish it.
       journal: journal of the output.
     """
-    class_names = plan.convert.class_names
-    return Publication(
+    layout, class_names = plan.convert.layout, plan.convert.class_names
+    search = DuplicateSearch(
+        folder=plan.folder,
+        listed=dict(listing.samples),
+        # A row contains its key twice, also in its file name.
+        row_bytes=_ROW_BYTES + 2 * sum(listing.ref_bytes.values()) // max(1, listing.total),
+        drops=spec.duplicates is Duplicates.DROP,
+        near_distance=spec.near_duplicates,
+        layout=layout,
+        class_names=class_names.names,
+        compression=spec.compression,
+        policies=plan.policies,
+    )
+    publication = Publication(
         output=storage.join(spec.output, version) if version else spec.output,
         folder=plan.folder,
         name=spec.name,
-        layout=plan.convert.layout,
+        layout=layout,
         image=spec.image,
         class_names=class_names.names,
         listed_classes=frozenset(name for name, count in class_names.count(listing.labels).items() if count),
@@ -205,6 +197,7 @@ def plan_publication(
         paths=published_paths(spec),
         history=_plan_history(spec, plan, previous, version) if version is not None else None,
     )
+    return ResolvedBuild(spec, chunks, listing.decisions, plan, search, publication)
 
 
 def _plan_history(spec: BuildSpec, plan: BlockPlan, previous: Previous, version: str) -> History:

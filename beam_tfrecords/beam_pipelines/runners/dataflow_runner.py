@@ -62,6 +62,3 @@ class DataflowRunner(Runner):
             return JobRecord(self.name, result.job_id(), page)
         # With a template, the service starts the job after this process ends; until then it has only a name.
         return JobRecord(self.name, cloud.job_name, f"{_PAGE}?project={cloud.project}")
-
-    def open_job(self, record: JobRecord) -> None:
-        """Returns None, because querying the service would need the credentials of the request."""

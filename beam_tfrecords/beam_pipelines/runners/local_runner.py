@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from beam_tfrecords.beam_pipelines.runners.arguments import JOB_LABELS, BeamArguments
-from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobRecord, PipelineJob
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.transforms.processes.fork_server import start_fork_server
 from beam_tfrecords.transforms.processes.pool import usable_cores
 
 if TYPE_CHECKING:
-    import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineRunner
 
@@ -76,6 +73,3 @@ class LocalRunner(Runner):
 
     def shared_folder(self) -> AbstractContextManager[str]:
         return tempfile.TemporaryDirectory(prefix="beam-tfrecords-")
-
-    def submit(self, pipeline: beam.Pipeline, remember: Callable[[JobRecord], None]) -> Job:
-        return PipelineJob(None, pipeline.run())

@@ -131,7 +131,7 @@ class Runner:
         return False
 
     def open_job(self, record: JobRecord) -> FollowedJob | None:
-        """Returns the job for a record; None if the runner cannot be queried.
+        """Returns the job for a record; None if the runner cannot be queried, as Dataflow without credentials.
 
         Raises:
           UnreachableError: the runner must be queried and does not answer.

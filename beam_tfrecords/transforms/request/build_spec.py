@@ -406,9 +406,14 @@ class BuildSpec(ScheduleSpec, ImageSpec, OutputSettings, SourceSpec):
         )
 
     @property
+    def stored(self) -> Layout:
+        """The layout; one without features if the source decides it and is not opened."""
+        return self.layout or Layout(())
+
+    @property
     def required(self) -> frozenset[Content]:
         """Contents that the layout requires; none if the source decides the layout."""
-        return self.layout.required if self.layout else frozenset()
+        return self.stored.required
 
     @property
     def order_of_classes(self) -> ClassOrder:

@@ -57,7 +57,7 @@ def test_classes_are_compared_as_labels_are():
 
 def test_a_class_that_no_sample_has_is_refused():
     with refuses("class_without_samples", "classes", says=["classes=cat,dgo", "class dgo"]):
-        Selection(classes=("cat", "dgo")).check({"cat": 3})
+        Selection(classes=("cat", "dgo")).check_classes({"cat": 3})
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from beam_tfrecords.beam_pipelines.build.listing.class_lists import ChosenClasses
 from beam_tfrecords.dataset.label_files import fits_label_file
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content
@@ -49,7 +48,7 @@ _MOST_SHOWN = 5
 
 
 def resolve_classes(
-    spec: BuildSpec, source: Source, listing: Listing, tally: Tally, kept: Sequence[str], chosen: ChosenClasses
+    spec: BuildSpec, source: Source, listing: Listing, tally: Tally, kept: Sequence[str], chosen: ClassNames | None
 ) -> ClassNames:
     """Returns the class names as `_find_classes` does, with the background if only drawn masks have the classes."""
     found = _find_classes(spec, source, listing, tally, kept, chosen)
@@ -62,7 +61,7 @@ def _has_background(spec: BuildSpec) -> bool:
 
 
 def _find_classes(
-    spec: BuildSpec, source: Source, listing: Listing, tally: Tally, kept: Sequence[str], chosen: ChosenClasses
+    spec: BuildSpec, source: Source, listing: Listing, tally: Tally, kept: Sequence[str], chosen: ClassNames | None
 ) -> ClassNames:
     """Returns the class names: of the request, the columns, the source, a list beside the input, or the listed labels.
 
@@ -93,13 +92,13 @@ def _find_classes(
         ]
         return _number_classes(spec, listing, tally, ClassNames(label_columns), kept)
     tally.notes += _describe_one_hot(spec, source, listing)
-    if spec.class_names is not None and chosen.classes is not None:
+    if spec.class_names is not None and chosen is not None:
         # The user's function may return other labels, which are not known yet.
         if spec.map:
-            return _check_names(chosen.classes, spec, listing)
-        return _check_given(spec, source, listing, chosen.classes)
-    if chosen.classes is not None:
-        return _number_classes(spec, listing, tally, chosen.classes, kept)
+            return _check_names(chosen, spec, listing)
+        return _check_given(spec, source, listing, chosen)
+    if chosen is not None:
+        return _number_classes(spec, listing, tally, chosen, kept)
     first = max(seen.first_class, int(_stores_ids(spec.layout)))
     if seen.class_names:
         names = (_number_names(seen.class_names, seen.class_numbers) if first else ()) or tuple(seen.class_names)

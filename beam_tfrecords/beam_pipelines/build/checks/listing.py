@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
@@ -14,7 +14,6 @@ from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.mask_colors import NAMED
 from beam_tfrecords.transforms.refs.sample_refs import MASK
@@ -94,10 +93,10 @@ def check_listing(
             "it is searched in the path below `input`",
             code="unmatched_label_pattern",
         )
-    chosen = choose_classes(spec, source.description, listing.labels)
-    tally.notes += chosen.notes
+    chosen, notes = choose_classes(spec, source.description, listing.labels)
+    tally.notes += notes
     has_others = bool(tally.counts[OTHER_CLASS])
-    spec.check_classes(listing.labels, chosen.classes, has_others=has_others)
+    spec.check_classes(listing.labels, chosen, has_others=has_others)
     if left_out := listing.objects.left_out:
         tally.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing, tally)
@@ -114,7 +113,7 @@ def check_listing(
         # Only conditions need pyarrow here.
         from beam_tfrecords.transforms.blocks.filtering import Condition
 
-        Condition(spec.where, spec.layout or Layout(())).check_classes(class_names.names)
+        Condition(spec.where, spec.stored).check_classes(class_names.names)
     return class_names
 
 
@@ -267,19 +266,12 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: 
     suggestions = [Suggestion("the annotations as they are", {"trust_annotations": True})]
     if source.name != "tfrecord":
         suggestions.append(Suggestion("the images without annotations", {"layout": "image"}))
-    raise RequestError(f"{where}: {fault.found}", suggestions, code=fault.code)
+    code, found = fault
+    raise RequestError(f"{where}: {found}", suggestions, code=code)
 
 
-class _Fault(NamedTuple):
-    """A fault of annotations.
-
-    Attributes:
-      code: code of the refusal.
-      found: what was found, for the message.
-    """
-
-    code: str
-    found: str
+# Code of a refusal, and what was found.
+_Fault: TypeAlias = "tuple[str, str]"
 
 
 def _find_lost(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> _Fault | None:
@@ -287,13 +279,13 @@ def _find_lost(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) 
     totals = listing.objects
     most = next((one for one in tally.unmatched if 2 * one.count > one.total), None)
     if most is not None:
-        return _Fault(code="unmatched_annotations", found=most.note)
+        return ("unmatched_annotations", most.note)
     if totals.samples and not totals.annotated:
-        return _Fault(code="no_objects", found=f"none of the {totals.samples:,} images has an object")
+        return ("no_objects", f"none of the {totals.samples:,} images has an object")
     # In this case, the classes of the objects become labels.
     by_labels = Content.OBJECTS in source.description.provides and Content.LABEL in spec.required
     if by_labels and not totals.samples and not any(label is not None for label in listing.labels):
-        return _Fault(code="no_objects", found=f"none of the {listing.total:,} images has an object")
+        return ("no_objects", f"none of the {listing.total:,} images has an object")
     return None
 
 
@@ -308,7 +300,7 @@ def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[
     if len(counts) >= _MANY and len(counts) * 2 > total:
         shown = ", ".join(printable(repr(name)) for name in sorted(counts)[:3])
         found = f"there are {len(counts):,} classes for {total:,} objects, such as {shown}, like ids or free text"
-        yield _Fault(code="class_of_each_object", found=f"{found}; expected classes that several objects share")
+        yield ("class_of_each_object", f"{found}; expected classes that several objects share")
 
 
 def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
@@ -340,9 +332,9 @@ def _find_odd(totals: ObjectTotals) -> Iterator[_Fault]:
     """Yields properties of most boxes that correct boxes, in pixels or in relative coordinates, do not have."""
     remedy = "correct the boxes, if the images are right"
     if totals.in_pixels and totals.small == totals.in_pixels:
-        yield _Fault(
-            code="boxes_not_in_pixels",
-            found=f"all {totals.in_pixels:,} boxes end within 1.5 pixels of the top left corner of their image, like "
+        yield (
+            "boxes_not_in_pixels",
+            f"all {totals.in_pixels:,} boxes end within 1.5 pixels of the top left corner of their image, like "
             f"fractions of its size; expected pixels; {remedy}",
         )
     all_are_corners = totals.placed >= _FEW and totals.as_corners == totals.placed
@@ -350,7 +342,7 @@ def _find_odd(totals: ObjectTotals) -> Iterator[_Fault]:
         as_if = ""
         if totals.as_corners == totals.placed:
             as_if = ", and none would if the numbers that are read as width and height were the right and lower side"
-        yield _Fault(
-            code="boxes_beyond_image",
-            found=f"{totals.beyond:,} of {totals.placed:,} boxes reach beyond their image{as_if}; {remedy}",
+        yield (
+            "boxes_beyond_image",
+            f"{totals.beyond:,} of {totals.placed:,} boxes reach beyond their image{as_if}; {remedy}",
         )

@@ -36,140 +36,121 @@ _RESIZING = ("resample", "upscale")
 _QUALITY = (ImageEncoding.JPEG, ImageEncoding.WEBP)
 
 
-@dataclasses.dataclass(frozen=True)
-class Reading:
-    """How a request is read.
-
-    Attributes:
-      spec: the request, with its layout.
-      source: the opened source.
-    """
-
-    spec: BuildSpec
-    source: Source
-
-    @property
-    def layout(self) -> Layout:
-        return self.spec.layout or Layout(())
-
-
 # Returns what a setting lacks; "" if it can act.
-Need = Callable[[Reading], str]
+Need = Callable[[BuildSpec, Source], str]
 
 
-def _images(reading: Reading) -> str:
-    return "" if Content.IMAGE in reading.layout.required or reading.spec.map else "the layout has no image"
+def _images(spec: BuildSpec, source: Source) -> str:
+    return "" if Content.IMAGE in spec.stored.required or spec.map else "the layout has no image"
 
 
-def _bytes(reading: Reading) -> str:
-    return "" if reading.layout.reads_bytes else _images(reading)
+def _bytes(spec: BuildSpec, source: Source) -> str:
+    return "" if spec.stored.reads_bytes else _images(spec, source)
 
 
-def _labels(reading: Reading) -> str:
-    spec, layout = reading.spec, reading.layout
+def _labels(spec: BuildSpec, source: Source) -> str:
+    layout = spec.stored
     is_read = CLASSES & layout.required or spec.map or spec.stratify or spec.classes
     are_values = spec.label_type is not LabelType.CLASS
     return "" if is_read or are_values else "the layout has no label"
 
 
-def _mask_numbers(reading: Reading) -> str:
-    if reading.source.description.records:
+def _mask_numbers(spec: BuildSpec, source: Source) -> str:
+    if source.description.records:
         return "the masks of a dataset have their numbers already"
-    if reading.layout.draws_mask:
+    if spec.stored.draws_mask:
         return "the masks are drawn from objects"
-    return "" if Content.MASK in reading.layout.required else "the layout has no mask, unlike `layout=segmentation`"
+    return "" if Content.MASK in spec.stored.required else "the layout has no mask, unlike `layout=segmentation`"
 
 
-def _class_names(reading: Reading) -> str:
-    names = "mask_colors" if reading.spec.mask_colors else "mask_classes"
-    if reading.spec.mask_class_names and not CLASSES & reading.layout.required:
+def _class_names(spec: BuildSpec, source: Source) -> str:
+    names = "mask_colors" if spec.mask_colors else "mask_classes"
+    if spec.mask_class_names and not CLASSES & spec.stored.required:
         return f"`{names}` names the classes"
-    return _classes(reading)
+    return _classes(spec, source)
 
 
-def _classes(reading: Reading) -> str:
-    label_type = reading.spec.label_type
+def _classes(spec: BuildSpec, source: Source) -> str:
+    label_type = spec.label_type
     if label_type is not LabelType.CLASS:
         return f"labels are not classes with `label_type={label_type.value}`"
     # Names of classes also say which folders are classes, and what the values of masks are.
-    name_others = reading.source.description.is_inferred_later or Content.MASK in reading.layout.required
-    return "" if name_others else _labels(reading)
+    name_others = source.description.is_inferred_later or Content.MASK in spec.stored.required
+    return "" if name_others else _labels(spec, source)
 
 
-def _class_order(reading: Reading) -> str:
-    return "" if reading.layout.heads else _classes(reading)
+def _class_order(spec: BuildSpec, source: Source) -> str:
+    return "" if spec.stored.heads else _classes(spec, source)
 
 
-def _label_texts(reading: Reading) -> str:
-    if reading.spec.label_columns:
+def _label_texts(spec: BuildSpec, source: Source) -> str:
+    if spec.label_columns:
         return "`label_columns` has zeros and ones, which nothing separates"
-    if reading.source.name in _NUMBERED:
+    if source.name in _NUMBERED:
         return "the labels are numbers"
-    has_column = reading.source.description.label_column or reading.spec.map
-    return _labels(reading) if has_column else "the input has no column of labels"
+    has_column = source.description.label_column or spec.map
+    return _labels(spec, source) if has_column else "the input has no column of labels"
 
 
-def _zeros_and_ones(reading: Reading) -> str:
-    seen = reading.source.description
-    are_flags = seen.has_several_labels or seen.one_hot_length or reading.spec.label_columns
-    return _labels(reading) if are_flags or reading.spec.map else "the labels are not zeros and ones"
+def _zeros_and_ones(spec: BuildSpec, source: Source) -> str:
+    seen = source.description
+    are_flags = seen.has_several_labels or seen.one_hot_length or spec.label_columns
+    return _labels(spec, source) if are_flags or spec.map else "the labels are not zeros and ones"
 
 
-def _masks(reading: Reading) -> str:
+def _masks(spec: BuildSpec, source: Source) -> str:
     # A dataset that is the input hands its settings on.
-    return (
-        "" if Stored.MASK in reading.layout.stored or reading.source.description.records else "the layout has no mask"
-    )
+    return "" if Stored.MASK in spec.stored.stored or source.description.records else "the layout has no mask"
 
 
-def _arrays(reading: Reading) -> str:
-    return "" if Content.ARRAY in reading.layout.required else "the layout has no image.array, unlike `layout=array`"
+def _arrays(spec: BuildSpec, source: Source) -> str:
+    return "" if Content.ARRAY in spec.stored.required else "the layout has no image.array, unlike `layout=array`"
 
 
-def _colors_of_scans(reading: Reading) -> str:
-    return "arrays have the numbers of the file" if Content.ARRAY in reading.layout.required else ""
+def _colors_of_scans(spec: BuildSpec, source: Source) -> str:
+    return "arrays have the numbers of the file" if Content.ARRAY in spec.stored.required else ""
 
 
-def _colors(reading: Reading) -> str:
-    return "arrays have no perceptual hash" if Content.ARRAY in reading.layout.required else _images(reading)
+def _colors(spec: BuildSpec, source: Source) -> str:
+    return "arrays have no perceptual hash" if Content.ARRAY in spec.stored.required else _images(spec, source)
 
 
-def _versions(reading: Reading) -> str:
-    return "" if reading.spec.versioned else "it needs `versioned`; set both"
+def _versions(spec: BuildSpec, source: Source) -> str:
+    return "" if spec.versioned else "it needs `versioned`; set both"
 
 
-def _containers(reading: Reading) -> str:
-    are_files = reading.source.name in _FOLDERS and reading.source.is_whole
+def _containers(spec: BuildSpec, source: Source) -> str:
+    are_files = source.name in _FOLDERS and source.is_whole
     return "the input has no archives and tables" if are_files else ""
 
 
-def _objects(reading: Reading) -> str:
-    return "" if Content.OBJECTS in reading.layout.required else "the layout has no objects"
+def _objects(spec: BuildSpec, source: Source) -> str:
+    return "" if Content.OBJECTS in spec.stored.required else "the layout has no objects"
 
 
-def _boxes(reading: Reading) -> str:
-    if reading.spec.map:
+def _boxes(spec: BuildSpec, source: Source) -> str:
+    if spec.map:
         return ""
-    return _objects(reading) if Content.OBJECTS in reading.source.description.provides else "the input has no boxes"
+    return _objects(spec, source) if Content.OBJECTS in source.description.provides else "the input has no boxes"
 
 
-def _text(reading: Reading) -> str:
-    table = reading.source.description.table
+def _text(spec: BuildSpec, source: Source) -> str:
+    table = source.description.table
     return "the table is not a text file" if table and table.path.lower().endswith(_BINARY) else ""
 
 
-def _cells(reading: Reading) -> str:
-    table = reading.source.description.table
-    return "JSON lines have no cells" if table and table.path.lower().endswith(_JSON) else _text(reading)
+def _cells(spec: BuildSpec, source: Source) -> str:
+    table = source.description.table
+    return "JSON lines have no cells" if table and table.path.lower().endswith(_JSON) else _text(spec, source)
 
 
-def _rows_say_splits(reading: Reading) -> str:
-    inputs, column = name_inputs(reading.spec.input), reading.spec.split_column
+def _rows_say_splits(spec: BuildSpec, source: Source) -> str:
+    inputs, column = name_inputs(spec.input), spec.split_column
     return "`input` says the split of each input" if inputs.splits and column else ""
 
 
-def _join(reading: Reading) -> str:
-    return "" if reading.spec.join else "there is no `join`"
+def _join(spec: BuildSpec, source: Source) -> str:
+    return "" if spec.join else "there is no `join`"
 
 
 # `guard` is not among them: a list of flags may say `guard=off` with and without versions.
@@ -205,19 +186,20 @@ NEEDS: Mapping[str, Need] = {
 }
 
 
-def refuse_idle_settings(given: BuildSpec, reading: Reading) -> None:
+def refuse_idle_settings(given: BuildSpec, spec: BuildSpec, source: Source) -> None:
     """Checks that each setting that is not a default can act.
 
     Args:
       given: the request as the user made it.
-      reading: how it is read.
+      spec: the request, with its layout.
+      source: the opened source.
 
     Raises:
       RequestError: names a setting and what it lacks.
     """
     for one in settings_of(BuildSpec):
         value = getattr(given, one.name)
-        if one.name in NEEDS and value != one.default and (lacks := NEEDS[one.name](reading)):
+        if one.name in NEEDS and value != one.default and (lacks := NEEDS[one.name](spec, source)):
             raise _refusal(one.name, one.write(value) if one.in_spec else None, lacks)
 
 
@@ -297,7 +279,7 @@ def _refusal(name: str, value: object, lacks: str) -> RequestError:
 
 def describe_request(spec: BuildSpec) -> list[str]:
     """Returns the notes that follow from the request alone; they quote settings as `name=value`."""
-    layout = spec.layout or Layout(())
+    layout = spec.stored
     return [*_idle_settings(spec, layout), *_tfds_notes(spec, layout)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
+from typing import TypeAlias
 
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import CLASSES
@@ -18,24 +19,12 @@ from beam_tfrecords.transforms.sources.description import Description
 _NUMBERS_OF_OBJECTS = "objects.id"
 
 
-@dataclasses.dataclass(frozen=True)
-class ChosenClasses:
-    """The classes of the request, or of a list beside the input.
-
-    Attributes:
-      classes: the classes; None if no list fits the labels.
-      notes: what was used and what was not.
-    """
-
-    classes: ClassNames | None = None
-    notes: Sequence[str] = ()
-
-    def misses(self, label: Scalar) -> bool:
-        """Whether a label is of none of the classes."""
-        return self.classes is None or self.classes.find(label) is None
+# The classes, None if no list fits the labels; and notes on what was used and what was not.
+Chosen: TypeAlias = "tuple[ClassNames | None, list[str]]"
+Fitted: TypeAlias = "tuple[ClassNames, list[str]]"
 
 
-def choose_classes(spec: BuildSpec, seen: Description, labels: Collection[Scalar]) -> ChosenClasses:
+def choose_classes(spec: BuildSpec, seen: Description, labels: Collection[Scalar]) -> Chosen:
     """Chooses the list of classes.
 
     Args:
@@ -55,13 +44,13 @@ def choose_classes(spec: BuildSpec, seen: Description, labels: Collection[Scalar
             _refuse_other_lengths(seen, columns or tuple(map(str, range(length))))
         if columns or not (labels and needs_classes):
             why = "the columns name the classes" if labels and needs_classes else "the layout has no labels"
-            return ChosenClasses(None, [_unused(found, why) for found in seen.found_classes if found.classes])
-        chosen = _choose_found(spec, seen, labels)
-        if chosen.classes is None and seen.one_hot_length:
+            return None, [_unused(found, why) for found in seen.found_classes if found.classes]
+        chosen, notes = _choose_found(spec, seen, labels)
+        if chosen is None and seen.one_hot_length:
             # A class without a sample has its place too.
-            every = _fit(spec, seen, ClassList(tuple(map(str, range(length)))), labels)
-            return dataclasses.replace(every, notes=[*every.notes, *chosen.notes])
-        return chosen
+            every, more = _fit(spec, seen, ClassList(tuple(map(str, range(length)))), labels)
+            return every, [*more, *notes]
+        return chosen, notes
     if spec.map is None and length and length != len(spec.class_names):
         raise RequestError(
             f"`class_names`: {len(spec.class_names):,} names, but each label has {length:,} zeros and ones; expected a "
@@ -86,9 +75,9 @@ def _refuse_other_lengths(seen: Description, classes: Sequence[str]) -> None:
             )
 
 
-def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]) -> ChosenClasses:
+def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]) -> Chosen:
     """Chooses the list beside the input that all labels fit."""
-    fitting: dict[tuple[str, ...], tuple[FoundClasses, ChosenClasses]] = {}
+    fitting: dict[tuple[str, ...], tuple[FoundClasses, Fitted]] = {}
     notes: list[str] = []
     names_itself = bool(seen.class_names) or seen.labels_are_numbered or bool(seen.text_column or seen.number_column)
     for found in seen.found_classes:
@@ -103,7 +92,9 @@ def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]
             numbers = {number for label in labels if (number := whole_number(label)) is not None}
             has_more = seen.labels_may_be_indices and not found.classes.numbers and {0, len(names)} <= numbers
             chosen = None if has_more else _fit(spec, seen, found.classes, labels, where=found.where)
-            unknown = len(names) if chosen is None else next(filter(chosen.misses, labels), None)
+            unknown = (
+                len(names) if chosen is None else next((one for one in labels if chosen[0].find(one) is None), None)
+            )
             if chosen is not None and unknown is None:
                 fitting.setdefault(names, (found, chosen))
             else:
@@ -116,9 +107,9 @@ def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]
             [Suggestion(f"the classes of {one.where}", {"class_names": one.path}) for one in lists],
             code="class_names_differ",
         )
-    for found, chosen in fitting.values():
-        return ChosenClasses(chosen.classes, [f"class names and their order from {found.where}", *chosen.notes, *notes])
-    return ChosenClasses(None, notes)
+    for found, (classes, more) in fitting.values():
+        return classes, [f"class names and their order from {found.where}", *more, *notes]
+    return None, notes
 
 
 def _unused(found: FoundClasses, why: str) -> str:
@@ -128,7 +119,7 @@ def _unused(found: FoundClasses, why: str) -> str:
 
 def _fit(
     spec: BuildSpec, seen: Description, classes: ClassList, labels: Collection[Scalar], *, where: str = "`class_names`"
-) -> ChosenClasses:
+) -> Fitted:
     """Returns the classes that the labels mean, with notes on their numbers."""
     if seen.one_hot_length:
         # The labels are positions in a list of zeros and ones.
@@ -148,7 +139,7 @@ def _fit(
     )
     if not classes.numbers and fitted.names_of.get(1) == classes.names[0]:
         notes.append(f"the labels are numbers from 1 to {len(classes):,}: 1 is {classes.names[0]}, which has index 0")
-    return ChosenClasses(fitted, notes)
+    return fitted, notes
 
 
 def _keeps_numbers(numbers: Sequence[int], *, has_numbers: bool) -> bool:

@@ -111,7 +111,7 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
         if not spec.classes:
             _count_unnamed(listing, spec, source, tally)
     if _selects_later(spec, source) and listing.total:
-        known = choose_classes(spec, source.description, listing.labels).classes
+        known = choose_classes(spec, source.description, listing.labels)[0]
         listing = _select_classes(listing, spec, known, tally, adding)
     if (unlabelled := _find_unlabelled(listing, spec, tally)) is not None:
         listing = adding(listing, "unlabelled", unlabelled)

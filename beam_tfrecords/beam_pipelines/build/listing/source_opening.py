@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Collection
 
-from beam_tfrecords.beam_pipelines.build.checks.settings import Reading, refuse_idle_settings
+from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_settings
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.column_ranges import expand_columns
 from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content
@@ -125,7 +125,7 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     layout = with_images(layout, seen.images)
     layout = resolve_types(layout, seen.column_types)
     given, spec = spec, dataclasses.replace(spec, layout=layout, group_rows=spec.group_rows or seen.groups_rows)
-    refuse_idle_settings(given, Reading(spec, source))
+    refuse_idle_settings(given, spec, source)
     if spec.where is not None:
         _check_condition(spec, spec.where)
     return spec, source
@@ -206,7 +206,7 @@ def _expand_columns(layout: Layout, seen: Description, *, has_map: bool) -> Layo
 
 def _check_condition(spec: BuildSpec, where: str) -> None:
     """Refuses a condition that cannot be parsed, or that no sample can satisfy."""
-    quality = sorted(QUALITY.intersection(_names_of(where, spec.layout or Layout(()))))
+    quality = sorted(QUALITY.intersection(_names_of(where, spec.stored)))
     is_array = Content.ARRAY in spec.required
     if quality and (is_array or spec.image_encoding is ImageEncoding.KEEP):
         what, expected = ("arrays", "`layout`") if is_array else ("kept files", "`image_encoding`")

@@ -234,7 +234,7 @@ def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
 
 
 def _are_valid(refs: Sequence[SampleRef], spec: BuildSpec, *, repeated: int = 0) -> bool:
-    layout = spec.layout or Layout(())
+    layout = spec.stored
     # Records that are stored as they are have been checked.
     stored = () if layout.keeps_records else layout.features
     columns = Layout(tuple(one for one in stored if one.column is not None and not one.is_class))

@@ -12,6 +12,8 @@ from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_imag
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.inputs import Inputs
+from beam_tfrecords.transforms.sources.source import OpenRequest
+from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.splits import Splits
 from tests.refusals import refuses
 from tests.source_requests import FRACTIONS, make_request
@@ -294,7 +296,8 @@ def test_the_listing_takes_the_same_memory_for_many_files_as_for_few(touch):
         return most
 
     def listing_of(folder: str) -> ImageFolder:
-        return ImageFolder([Root(folder, folder)], Inputs([folder]), *make_request(folder))
+        spec, needs = make_request(folder)
+        return ImageFolder([Root(folder, folder)], OpenRequest(spec, Inputs([folder]), needs, Joins()), needs)
 
     few = peak(listing_of(f"{root}/a"))
     assert peak(listing_of(str(root))) < few + 20_000
