@@ -67,8 +67,13 @@ def read_mapping_word(word: Any) -> str:
 
 
 def names_mapping_file(word: str) -> bool:
-    """Whether a mapping is a file, and not one of ours."""
-    return "/" in word or word.lower().endswith((".yaml", ".yml"))
+    """Whether a mapping is a file, and neither one of ours nor its YAML."""
+    return not holds_mapping(word) and ("/" in word or word.lower().endswith((".yaml", ".yml")))
+
+
+def holds_mapping(word: str) -> bool:
+    """Whether a mapping is its YAML in one line, `{image: …}`."""
+    return word.startswith("{")
 
 
 def read_roots(word: Any) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ class SourceSpec(Selection, PathSettings, TableSettings):
     source: str = input_setting("auto", help=f"auto, {', '.join(NAMES)}", read=_read_source)
     mapping: str | None = input_setting(
         None,
-        help="where the annotations are in documents: a file of YAML, or a name such as labelme, kitti, cvat",
+        help="where the annotations are in documents: a file of YAML, its text, or a name such as labelme, kitti, cvat",
         read=read_mapping_word,
         paths="other",
     )

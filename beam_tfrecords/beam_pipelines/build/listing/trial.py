@@ -110,14 +110,16 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
 
 def _draft(spec: BuildSpec) -> tuple[list[Suggestion], str]:
     """Suggests a mapping that is drafted from the documents of an input, or says that some may annotate the images."""
-    from beam_tfrecords.transforms.sources.annotated.drafting import describe_draft, find_draft
+    from beam_tfrecords.transforms.sources.annotated.drafting import describe_draft, find_drafts, suggest_drafts
 
-    text, document = find_draft(name_inputs(spec.input).paths[0])
-    if not text:
+    texts, document = find_drafts(name_inputs(spec.input).paths[0])
+    if len(texts) > 1:
+        return suggest_drafts(texts, printable(document)), ""
+    if not texts:
         hint = "; {} names the images and may annotate them: docs/mappings.md shows how a mapping reads it"
         return [], hint.format(printable(document)) if document else ""
     name = next(one for one in (_DRAFT.format(of) for of in ("", *range(2, 100))) if not storage.exists(one))
-    shown = describe_draft(text)
+    shown = describe_draft(texts[0])
     settings = {"save_mapping": name, **({"layout": "detection"} if "objects" in shown else {})}
     return [Suggestion(f"the annotations of {printable(document)} by a drafted mapping, {shown}", settings)], ""
 

@@ -28,6 +28,7 @@ from beam_tfrecords.transforms.sources.annotated.mapping import (
     STEM,
     DocumentMapping,
     Expression,
+    mapping_names,
     number_names,
     parse_mapping,
     read_mapping,
@@ -41,7 +42,7 @@ from beam_tfrecords.transforms.sources.annotated.shell import (
 from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, holds_one, read_class_names, read_samples
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.image_roots import own_roots
-from beam_tfrecords.transforms.sources.input_settings import PathSettings, names_mapping_file
+from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import (
     Inputs,
     describe_splits,
@@ -288,7 +289,7 @@ class DocumentSource(AnnotatedSource):
         self._total, self._alternatives, self._missing, self._seen = 0, 0, list[str](), set[str]()
         # What finds nothing may be misspelt; documents need not have all that our mappings look for.
         optional = [mapping.split, mapping.class_names, *mapping.values.values()]
-        is_own = names_mapping_file(mapping.name)
+        is_own = mapping.name not in mapping_names()
         self._silent = [one for one in optional if is_own and isinstance(one, Expression)]
         images: dict[str, list[tuple[str, storage.FileEntry]]] = {}
         documents, listed = self.documents, False

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.transforms.images.decode import open_image
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.sources.annotated.recognition import choose_documents, extension_of, list_some
 from beam_tfrecords.transforms.sources.annotated.trees import LINES, parse_xml, read_lines, to_tree
 from beam_tfrecords.transforms.sources.inputs import Inputs, find_entries, names_several, quote_input
 from beam_tfrecords.transforms.sources.json_text import read_json
-from beam_tfrecords.transforms.sources.meaning.drafts import Document, draft_mapping, names_images
+from beam_tfrecords.transforms.sources.meaning.drafts import Document, draft_mappings, names_images
 from beam_tfrecords.transforms.sources.names import is_image_name
 
 # Documents of each extension to read.
 _MOST_DOCUMENTS, _MOST_BYTES, _MOST_LINES = 20, 16 << 20, 500
+# Images to measure, because boxes must fit them, and drafts to suggest.
+_MOST_MEASURED, _MOST_DRAFTS = 20, 4
 
 
 def draft(inputs: Inputs) -> str:
@@ -29,22 +34,41 @@ def draft(inputs: Inputs) -> str:
     Raises:
       RequestError: the documents lack an image, or objects or classes.
     """
-    text, _ = find_draft(inputs.paths[0])
-    if not text:
+    texts, _ = find_drafts(inputs.paths[0])
+    if len(texts) > 1:
+        raise RequestError(
+            f"`save_mapping`: the documents of {quote_input(inputs.paths[0])} may mean several things; name one of the "
+            "mappings in `mapping`, or write it to the file",
+            suggest_drafts(texts, "the documents", save_mapping=None),
+            code="unclear_draft",
+        )
+    if not texts:
         raise RequestError(
             f"`save_mapping`: no mapping can be drafted from {quote_input(inputs.paths[0])}: expected documents "
             "(.json, .jsonl, .xml) that name their images and classes, with or without a box or polygon of each "
             "object; docs/mappings.md shows how to write one",
             code="no_draft",
         )
-    return text
+    return texts[0]
 
 
-def find_draft(path: str) -> tuple[str, str]:
-    """Drafts a mapping for the documents of an input.
+def suggest_drafts(texts: Sequence[str], document: str, **settings: Any) -> list[Suggestion]:
+    """Suggests reading documents by each of several drafted mappings, with further settings."""
+    drafts = [yaml.safe_load(text) for text in texts]
+    found = []
+    for text, draft in zip(texts[:_MOST_DRAFTS], drafts, strict=False):
+        own = {key: value for key, value in draft.items() if any(other.get(key) != value for other in drafts)}
+        layout = {"layout": "detection"} if "objects" in draft else {}
+        meaning = f"the annotations of {document} by a drafted mapping with {describe_draft(yaml.safe_dump(own))}"
+        found.append(Suggestion(meaning, {"mapping": describe_draft(text), **layout, **settings}))
+    return found
+
+
+def find_drafts(path: str) -> tuple[list[str], str]:
+    """Drafts mappings for the documents of an input.
 
     Returns:
-      The mapping as YAML, or ""; and the name of a document that names images, or "".
+      The mappings as YAML, the likeliest first; and the name of a document that names images, or "".
 
     Raises:
       OSError: the input cannot be read.
@@ -54,7 +78,7 @@ def find_draft(path: str) -> tuple[str, str]:
     else:
         files = find_entries(path)
         listed = list_some(storage.dirname(files[0].path))
-    images = [file.path for file in listed if is_image_name(file.path)]
+    images = [file for file in listed if is_image_name(file.path)]
     documents: dict[str, list[Document]] = {}
     names: dict[str, str] = {}
     for file in choose_documents(files, most=_MOST_DOCUMENTS):
@@ -63,15 +87,25 @@ def find_draft(path: str) -> tuple[str, str]:
             stem = posixpath.splitext(posixpath.basename(file.path))[0]
             documents.setdefault(extension, []).append(Document(stem, tree))
             names.setdefault(extension, posixpath.basename(file.path))
+    sizes = {file.path: _measure(file) if number < _MOST_MEASURED else None for number, file in enumerate(images)}
     for extension, several in documents.items():
-        found = draft_mapping(several, images, extension=extension)
-        if found is not None:
-            text = str(yaml.safe_dump(found, sort_keys=False, default_flow_style=None, width=1000))
-            return text, names[extension]
+        found = draft_mappings(several, sizes, extension=extension)
+        if found:
+            dump = functools.partial(yaml.safe_dump, sort_keys=False, default_flow_style=None, width=1000)
+            return [str(dump(one)) for one in found], names[extension]
     # Lines are the rows of a table, too, which has its own questions.
     trees = {one: several for one, several in documents.items() if one not in LINES}
-    annotated = (names[one] for one, several in trees.items() if names_images(several, images, extension=one))
-    return "", next(annotated, "")
+    annotated = (names[one] for one, several in trees.items() if names_images(several, sizes, extension=one))
+    return [], next(annotated, "")
+
+
+def _measure(file: storage.FileEntry) -> tuple[int, int] | None:
+    """Returns the width and height of an image; None if it cannot be read."""
+    with contextlib.suppress(SampleError, OSError):
+        if file.size <= _MOST_BYTES:
+            height, width = open_image(storage.read_bytes(file.path), ImageSpec()).size
+            return width, height
+    return None
 
 
 def describe_draft(text: str) -> str:

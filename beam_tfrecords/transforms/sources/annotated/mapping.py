@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.objects.objects import BoxFormat
 from beam_tfrecords.transforms.objects.polygons import turn_box
 from beam_tfrecords.transforms.sources.annotated.compiled import Find, compile_tree
 from beam_tfrecords.transforms.sources.class_files import read_class_file
-from beam_tfrecords.transforms.sources.input_settings import names_mapping_file
+from beam_tfrecords.transforms.sources.input_settings import holds_mapping, names_mapping_file
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.path_rule import shorten
 
@@ -347,7 +347,7 @@ def mapping_names() -> list[str]:
 
 
 def read_mapping(word: str) -> DocumentMapping:
-    """Reads a mapping of ours by its name, or a file.
+    """Reads a mapping of ours by its name, a file, or its YAML.
 
     Raises:
       RequestError: there is no such mapping, or it is not valid.
@@ -358,6 +358,8 @@ def read_mapping(word: str) -> DocumentMapping:
         except FileNotFoundError:
             raise RequestError(f"`mapping={word}` {does_not_exist(word)}", code="not_found") from None
         folder = storage.dirname(word)
+    elif holds_mapping(word):
+        data, folder = word.encode(), ""
     elif word in (names := mapping_names()):
         data = (_FOLDER / f"{word}.yaml").read_bytes()
         folder = ""
@@ -394,7 +396,7 @@ def parse_mapping(name: str, data: bytes, folder: str = "") -> DocumentMapping:
     if len({kind.unit is Unit.PIXELS for kind in kinds}) > 1:
         raise ValueError("the kinds of `objects` have pixels and shares; expected one unit")
     return DocumentMapping(
-        name=name if not folder else storage.basename(name),
+        name="{…}" if holds_mapping(name) else storage.basename(name) if folder else name,
         documents=str(found.get("documents", "")),
         image=Expression.parse("image", found["image"]),
         columns=cells,
