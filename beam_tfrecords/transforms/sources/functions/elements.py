@@ -18,9 +18,9 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.partition import StagingFiles
-from beam_tfrecords.transforms.sources.records.file_names import FILE_NAMES, file_name
 from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.records.object_features import find_object_features, read_objects
+from beam_tfrecords.transforms.sources.records.record_rows import FILE_NAMES, file_name
 from beam_tfrecords.transforms.sources.tables.cells import read_cell
 from beam_tfrecords.transforms.sources.tally import Tally
 

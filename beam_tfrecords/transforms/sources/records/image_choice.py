@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.layouts import SAME
@@ -170,12 +172,12 @@ def _suggest_others(texts: FirstRows, settings: TableSettings) -> list[Suggestio
 
 def with_texts(start: FirstRows) -> FirstRows:
     """Returns the first records with texts in place of bytes that are UTF-8."""
-    texts = [{name: _as_text(value) for name, value in row.items()} for row in start.first_rows]
+    texts = {name: [_as_text(row.get(name)) for row in start.first_rows] for name in start.columns}
     # Numbers that are stored as bytes look like text in some records by chance.
-    are_texts = {name for name in start.columns if not any(_has_bytes(row.get(name)) for row in texts)}
+    texts = {name: values for name, values in texts.items() if not any(map(_has_bytes, values))}
     rows = [
-        {name: text[name] if name in are_texts else value for name, value in row.items()}
-        for row, text in zip(start.first_rows, texts, strict=True)
+        {name: texts[name][number] if name in texts else value for name, value in row.items()}
+        for number, row in enumerate(start.first_rows)
     ]
     return dataclasses.replace(start, first_rows=rows)
 
@@ -184,13 +186,11 @@ def _has_bytes(value: Value) -> bool:
     return any(isinstance(one, bytes) for one in (value if isinstance(value, list) else [value]))
 
 
-def _as_text(value: Value) -> Value:
+def _as_text(value: Any) -> Any:
     if isinstance(value, list):
-        return [_as_text(one) for one in value]  # type: ignore[misc]
+        return [_as_text(one) for one in value]
     if isinstance(value, bytes) and len(value) <= _MOST_TEXT:
-        try:
+        with contextlib.suppress(UnicodeDecodeError):
             text = value.decode()
-        except UnicodeDecodeError:
-            return value
-        return text if all(letter.isprintable() or letter.isspace() for letter in text) else value
+            return text if all(letter.isprintable() or letter.isspace() for letter in text) else value
     return value

@@ -6,7 +6,7 @@ References point to the image inside its record; images of compressed files are 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -15,11 +15,14 @@ from beam_tfrecords.features.parse import parse_plain_example
 from beam_tfrecords.storage.members import check_expansion
 from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.tfrecord import Record, RecordError, scan_records
+from beam_tfrecords.transforms.sources.names import is_utf8
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.records.compressed import open_records
 from beam_tfrecords.transforms.sources.tables.cells import read_cell
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 
+# Features with the name of the image's file, as TensorFlow's models and datasets name them.
+FILE_NAMES = ("image/filename", "filename", "file_name")
 # Limit for a record, which is kept in memory; no image is that large, so a longer record is damaged.
 _MOST_BYTES = 1 << 30
 # Number of valid records for finding the features.
@@ -27,6 +30,16 @@ _RECORDS = 32
 # The search for features stops earlier after this many numbers in lists.
 _MOST_NUMBERS = 1 << 22
 _MOST_TRIED = 1000
+
+
+def file_name(row: Mapping[str, Any]) -> str:
+    """Returns the name of the image's file, which ends the key of a record, without folders; "" if there is none."""
+    for feature in FILE_NAMES:
+        value = row.get(feature)
+        text = value.decode(errors="replace") if isinstance(value, bytes) else value
+        if isinstance(text, str) and is_utf8(text) and (name := text.rpartition("/")[2].strip()):
+            return name
+    return ""
 
 
 def corrupt(error: RecordError) -> SampleError:

@@ -27,7 +27,6 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.records.dataset_source import open_datasets
 from beam_tfrecords.transforms.sources.records.datasets import find_datasets
-from beam_tfrecords.transforms.sources.records.file_names import FILE_NAMES, file_name
 from beam_tfrecords.transforms.sources.records.folder_metadata import (
     Features,
     RecordMetadata,
@@ -42,7 +41,7 @@ from beam_tfrecords.transforms.sources.records.record_datasets import (
     read_first_of,
 )
 from beam_tfrecords.transforms.sources.records.record_files import count_files
-from beam_tfrecords.transforms.sources.records.record_rows import corrupt, scan_file
+from beam_tfrecords.transforms.sources.records.record_rows import FILE_NAMES, corrupt, file_name, scan_file
 from beam_tfrecords.transforms.sources.records.record_splits import place_files, record_splits
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, is_label, read_cell

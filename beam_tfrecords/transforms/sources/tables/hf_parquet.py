@@ -48,6 +48,7 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import (
     ParquetTable,
     fitting_rows,
     is_binary,
+    is_image,
     is_list,
     may_hold_images,
     open_parquet,
@@ -358,7 +359,7 @@ def recognises(partition: Partition, settings: TableSettings, needs: Needs) -> b
         if not is_damage(error) and (not isinstance(error, OSError) or storage.is_unanswered(error)):
             raise
         return False  # Opening the file as a table reports the error.
-    if any(map(_is_image, schema.types)):
+    if any(map(is_image, schema.types)):
         return True
     paths = [field.name for field in schema if not is_binary(field.type)]
     return find_image_column(paths) is None and any(map(may_hold_images, schema))
@@ -385,19 +386,10 @@ def _schema(partition: Partition) -> pa.Schema:
         return file.schema_arrow
 
 
-def _is_image(kind: pa.DataType) -> bool:
-    """Whether a type is `struct<bytes: binary, path: string>`, in any field order, or a list of such structs."""
-    kind = kind.value_type if is_list(kind) else kind
-    if not pa.types.is_struct(kind):
-        return False
-    fields = {field.name: field.type for field in kind}
-    return is_binary(fields.get("bytes", pa.null()))
-
-
 def _choose_images(table: ParquetTable, schema: pa.Schema, settings: TableSettings, needs: Needs) -> dict[str, str]:
     """Returns the name of each image, and of the mask -> its column."""
     kinds = {field.name: field.type for field in schema}
-    found = [[name for name, kind in kinds.items() if is_one(kind)] for is_one in (_is_image, is_binary)]
+    found = [[name for name, kind in kinds.items() if is_one(kind)] for is_one in (is_image, is_binary)]
     mask = None
     if Content.MASK in needs.contents:
         mask = choose_mask(next(filter(None, found), ()), table, settings.mask_column)

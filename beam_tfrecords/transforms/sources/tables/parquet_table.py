@@ -290,10 +290,14 @@ def is_list(kind: pa.DataType) -> bool:
 
 def may_hold_images(field: pa.Field) -> bool:
     """Whether a column may contain image bytes: in a struct as Hugging Face writes, or directly."""
-    kind = field.type.value_type if is_list(field.type) else field.type
-    if pa.types.is_struct(kind):
-        return any(one.name == "bytes" and is_binary(one.type) for one in kind)
-    return is_binary(field.type) and bool(re.search("image|img|jpe?g|png|photo|picture|bytes", field.name.lower()))
+    is_named = bool(re.search("image|img|jpe?g|png|photo|picture|bytes", field.name.lower()))
+    return is_image(field.type) or (is_binary(field.type) and is_named)
+
+
+def is_image(kind: pa.DataType) -> bool:
+    """Whether a type is `struct<bytes: binary, path: string>`, in any field order, or a list of such structs."""
+    kind = kind.value_type if is_list(kind) else kind
+    return pa.types.is_struct(kind) and any(one.name == "bytes" and is_binary(one.type) for one in kind)
 
 
 def is_binary(kind: pa.DataType) -> bool:

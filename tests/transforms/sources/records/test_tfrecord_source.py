@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -21,7 +22,7 @@ from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.tally import Tally
 from tests.framing import framed
 from tests.refusals import refuses
-from tests.source_requests import FRACTIONS
+from tests.source_requests import FRACTIONS, open_source
 
 PHOTOS = sorted((Path(__file__).parents[3] / "data/photos").glob("*/*_01.jpg"))
 IMAGES = [path.read_bytes() for path in PHOTOS]
@@ -236,6 +237,11 @@ def test_a_record_with_a_flipped_bit_is_rejected_and_the_next_are_read(write, re
     ]  # fmt: skip
     assert samples[1].uri == f"{path}#1"
     assert content(samples[2]) == IMAGES[2]
+
+
+def test_workers_do_not_get_the_first_records(write):
+    source = open_source(write()).source
+    assert len(cloudpickle.dumps(source.for_workers())) < min(map(len, IMAGES[:3]))
 
 
 @pytest.mark.parametrize("length", [None, 1 << 60])
