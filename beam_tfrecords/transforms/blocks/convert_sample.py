@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.images.masks import convert_mask, store_drawn
 from beam_tfrecords.transforms.images.object_masks import find_outlines
 from beam_tfrecords.transforms.images.orient import plan_geometry
 from beam_tfrecords.transforms.labels import BACKGROUND, ClassNames, class_label
-from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, merge_masks, spec_for
+from beam_tfrecords.transforms.mapping.image_file import has_pixels, hash_file, merge_masks, spec_for
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.objects.polygons import unpack_later
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns

@@ -1,22 +1,29 @@
-"""Values of a sample that are computed at the first access, such as images and masks that are given as files."""
+"""Images and masks of users: given as files, which are decoded at the first access, or made by a function.
+
+Masks of single classes are merged to one.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.blocks.fetching import read_image
-from beam_tfrecords.transforms.images.convert_image import decode_pixels
+from beam_tfrecords.transforms.hashing import content_hash
+from beam_tfrecords.transforms.images.convert_image import decode_pixels, spec_of_changed
 from beam_tfrecords.transforms.images.convert_pixels import Upright
-from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.images.masks import place_mask, read_mask
-from beam_tfrecords.transforms.mapping.pixel_file import spec_for
-from beam_tfrecords.transforms.refs.sample_refs import File
+from beam_tfrecords.transforms.images.formats import sniff
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.masks import invalid_mask, place_mask, read_mask
+from beam_tfrecords.transforms.images.raw_pixels import as_file
+from beam_tfrecords.transforms.refs.sample_refs import MASK, File, is_mask
 
 _MOST_BYTES = 1 << 30
 # Path or URL of a file, its bytes, or a function that reads the bytes.
@@ -130,3 +137,92 @@ class MaskFile(ImageFile):
         data = self.read()
         mask = read_mask(data, spec_for(data, self.spec))
         return read_only(mask if self._image is None else place_mask(mask, self._image.upright.geometry))
+
+
+class PixelFile(bytes):
+    """A lossless file of an image or a mask that a user's function has made.
+
+    Attributes:
+      format: lower-case name of the format of the file that it replaces.
+    """
+
+    format: str = "png"
+
+    @functools.cached_property
+    def content_hash(self) -> str:
+        """Hash of the file, cached because several steps need it."""
+        return content_hash(self)
+
+
+def hash_file(data: bytes) -> str:
+    """Returns the `content_hash` of a file."""
+    return data.content_hash if isinstance(data, PixelFile) else content_hash(data)
+
+
+def pixel_file(pixels: np.ndarray, before: bytes = b"") -> PixelFile:
+    """Makes a file of [H, W] or [H, W, C] uint8 or uint16 pixels.
+
+    Args:
+      before: the file that the new one replaces.
+    """
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    file = PixelFile(as_file(pixels.tobytes(), shape=pixels.shape, axes="HWC"[: pixels.ndim], dtype=pixels.dtype.str))
+    with contextlib.suppress(SampleError):  # a file that cannot be decoded counts as PNG
+        file.format = sniff(before)
+    return file
+
+
+def has_pixels(images: Mapping[str, bytes]) -> bool:
+    """Whether a user's function has made one of the images, or the mask."""
+    return any(isinstance(data, PixelFile) for data in images.values())
+
+
+def spec_for(data: bytes, spec: ImageSpec) -> ImageSpec:
+    """Returns the settings for a file. Replaced pixels cannot be kept, so they are encoded in the source's format.
+
+    The numbers of a mask that a user's function has made are the numbers of the record.
+    """
+    if not isinstance(data, PixelFile):
+        return spec
+    spec = dataclasses.replace(spec, mask_colors=None, mask_values=()) if spec.mask_numbers else spec
+    return spec_of_changed(spec, data.format) if spec.image_encoding is ImageEncoding.KEEP else spec
+
+
+def merge_masks(images: Mapping[str, bytes], spec: ImageSpec) -> bytes | None:
+    """Returns the file of a sample's mask; None if it has none.
+
+    A sample with a mask for each class gets the number of the class where its mask is not 0, and 0 elsewhere.
+
+    Args:
+      images: image name, as in `SampleRef.images` -> bytes.
+      spec: how masks are decoded.
+
+    Raises:
+      SampleError: masks of classes overlap, have different sizes or several numbers, or cannot be decoded.
+    """
+    parts = {name: data for name, data in images.items() if is_mask(name) and name != MASK}
+    if not parts:
+        return images.get(MASK)
+    names = {int(number): name for _, number, name in (part.split("/", 2) for part in parts)}
+    merged: np.ndarray | None = None
+    for (number, name), data in zip(names.items(), parts.values(), strict=True):
+        try:
+            mask = read_mask(data, spec)
+        except SampleError as error:
+            raise error.about(name) from error
+        merged = np.zeros(mask.shape, np.uint16) if merged is None else merged
+        if mask.shape != merged.shape:
+            raise invalid_mask(f"the mask of {name} has another size than that of {next(iter(names.values()))}")
+        inside = mask > 0
+        if inside.any() and mask[inside].min() < mask.max():
+            raise invalid_mask(
+                f"the mask of {name} has several numbers besides 0, up to {mask.max()}; expected one, for the class"
+            )
+        overlap = merged[inside]
+        if overlap.any():
+            other = names[int(overlap[overlap > 0][0])]
+            raise invalid_mask(f"the masks of {other} and {name} overlap in {np.count_nonzero(overlap):,} pixels")
+        merged[inside] = number
+    assert merged is not None
+    return pixel_file(merged if merged.max() > 255 else merged.astype(np.uint8))

@@ -13,9 +13,8 @@ from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.blocks.stored_record import files_in
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.mapping.image_file import is_same, value_of
+from beam_tfrecords.transforms.mapping.image_file import has_pixels, hash_file, is_same, pixel_file, value_of
 from beam_tfrecords.transforms.mapping.open_sample import open_files, plain_value
-from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, pixel_file
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.sample_objects import to_source
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
