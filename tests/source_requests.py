@@ -54,7 +54,8 @@ class OpenedSource:
     @property
     def description(self) -> Description:
         """The description, with what the last listing showed."""
-        return self.source.complete(self.skipped)
+        seen = self.source.description
+        return seen if seen.is_inferred_later else self.source.finish(FolderSummary(), self.skipped).description
 
     @property
     def notes(self) -> list[str]:
@@ -81,7 +82,7 @@ class OpenedSource:
 
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """Interprets the folders of the listed samples."""
-        return self.source.infer(folders, self.skipped)
+        return self.source.finish(folders, self.skipped).meaning
 
 
 def open_source(*inputs: Any, **fields: Any) -> OpenedSource:

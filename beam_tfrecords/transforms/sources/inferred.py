@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.inference import infer_folders
@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern, describe_path_columns, find_path_columns
-from beam_tfrecords.transforms.sources.source import OpenRequest, Source
+from beam_tfrecords.transforms.sources.source import Finish, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 
 
@@ -23,11 +23,6 @@ class InferredSource(Source):
 
     _needs: Needs
     _pattern: re.Pattern[str] | None
-    _inferred: tuple[FolderTree, Request] | None = None
-
-    def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
-        """See `Source.other_labels`; uses the last tree."""
-        return find_sidecars(*self._inferred) if self._inferred else super().other_labels()
 
     def _names_paths(self) -> bool:
         """Whether the request has settings that only apply to this input or to paths below it."""
@@ -42,12 +37,12 @@ class InferredSource(Source):
         """
         found, notes = infer_folders(tree, request)
         tally.notes += notes
-        self._inferred = tree, request
+        self._describe(other_labels=functools.partial(find_sidecars, tree, request))
         return found
 
     def _decide(
         self, found: Mapping[str, Interpretation], *, folders: FolderSummary, splits: Mapping[str, str]
-    ) -> FolderMeaning:
+    ) -> Finish:
         """Returns the labels and splits that the folders give.
 
         Args:
@@ -61,7 +56,7 @@ class InferredSource(Source):
         keeps_splits = self._needs.splits.fractions is not None
         meaning = FolderMeaning(found, "", self._pattern is not None, keeps_splits, splits)
         meaning.check_splits(folders, self._inputs)
-        return meaning
+        return Finish(self.description, meaning)
 
     def _take_request(self, request: OpenRequest, needs: Needs, prefixes: Iterable[str]) -> None:
         """Stores a request and the key prefixes, and turns the named groups of `label_pattern` into columns.

@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
@@ -20,6 +19,19 @@ from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, Pipeli
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tally import Tally
+
+
+@dataclasses.dataclass(frozen=True)
+class Finish:
+    """What only the whole listing of an input shows.
+
+    Attributes:
+      description: the description of the source, with what the listing shows.
+      meaning: sets the labels and splits that folders give; None if the source says them.
+    """
+
+    description: Description
+    meaning: FolderMeaning | None = None
 
 
 class Source:
@@ -36,14 +48,12 @@ class Source:
       read_with: file that was opened or looked up while opening the source -> its fingerprint then; None if there are
         too many files to track.
       read: lists the samples of a partition. Picklable for partitions that workers list.
-      join_listed: joins the columns of tables to the listed samples; None if there are none, or the source joins them.
     """
 
     name: str
     description = Description()
     read_with: Mapping[str, str] | None = None
     read: ReadPartition
-    join_listed: Any = None
 
     def __init__(self, partitions: Sequence[Partition] = (WHOLE,)) -> None:
         self.partitions = partitions
@@ -89,40 +99,21 @@ class Source:
         """
         return ()
 
-    def complete(self, tally: Tally) -> Description:
-        """Returns the description with what only the whole listing shows.
-
-        Args:
-          tally: counts of the whole listing.
-        """
-        return self.description
-
-    def _describe(self, **seen: Any) -> None:
-        """Changes fields of the description."""
-        self.description = dataclasses.replace(self.description, **seen)
-
-    def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
-        """Returns a message about other possible sources of labels, and suggestions; called after the listing."""
-        return "", ()
-
-    def images_beside(self) -> Iterator[tuple[str, str]]:
-        """Yields key and path of the image files beside the rows; those that no row names are counted as skipped."""
-        return iter(())
-
-    def infer(self, folders: FolderSummary, tally: Tally) -> FolderMeaning | None:
-        """Interprets the folders after all samples are listed, and adds notes on the result.
+    def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
+        """Returns what only the whole listing shows, and adds notes on it.
 
         Args:
           folders: folders of all samples.
-          tally: receives the notes.
-
-        Returns:
-          The decision that sets label and split of each reference; None if the source says them.
+          tally: counts of the listing; receives the notes.
 
         Raises:
           RequestError: the folders are ambiguous, or do not fit the request.
         """
-        return None
+        return Finish(self.description)
+
+    def _describe(self, **seen: Any) -> None:
+        """Changes fields of the description."""
+        self.description = dataclasses.replace(self.description, **seen)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -222,7 +222,8 @@ def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, foun
     if is_said or has_objects:
         return
     name = found.names[-1]
-    beside, others = source.other_labels()
+    other_labels = source.description.other_labels
+    beside, others = other_labels() if other_labels else ("", ())
     single = Suggestion(f"the class {name}", {"class_names": name})
     unlabelled = Suggestion("all images, without labels", {"layout": "image"})
     raise RequestError(

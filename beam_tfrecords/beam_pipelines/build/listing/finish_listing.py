@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import itertools
@@ -22,7 +23,6 @@ from beam_tfrecords.transforms.listing.stratifying import find_strata
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.request.published_settings import published_paths
-from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.path_splits import (
     MOST_DEPTH,
     PathSplits,
@@ -34,7 +34,7 @@ from beam_tfrecords.transforms.sources.inputs import key_prefixes, name_inputs, 
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection
-from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source import Finish, Source
 from beam_tfrecords.transforms.sources.tables.table import ReadTable, Row
 from beam_tfrecords.transforms.sources.tally import Damage, Tally
 from beam_tfrecords.transforms.splits import Splits
@@ -66,8 +66,10 @@ def _may_find_splits(spec: BuildSpec, source: Source) -> bool:
     return spec.splits.are_auto and not is_said and source.description.records is None
 
 
-def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str) -> Listing:
-    """Returns a listing with final labels and splits, and with at most `limit` samples.
+def finish_listing(
+    listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str
+) -> tuple[Listing, Source]:
+    """Returns a listing with final labels and splits, and with at most `limit` samples; and the source, described.
 
     Args:
       listing: listing of all samples.
@@ -91,10 +93,13 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
     if listing.groups.counted_by != plan.splits:
         # An interrupted build with other fractions has listed the input.
         listing.groups = Groups(None)
-    meaning = _infer(listing, source, tally) if source.description.is_inferred_later and listing.total else None
-    if meaning is not None:
-        listing = adding(listing, "folders", meaning)
-    if source.join_listed is not None and listing.total:
+    if listing.total or not source.description.is_inferred_later:
+        finish = _finish(listing, source, tally)
+        source = copy.copy(source)
+        source.description = finish.description
+        if finish.meaning is not None:
+            listing = adding(listing, "folders", finish.meaning)
+    if source.description.join is not None and listing.total:
         listing = _join_tables(listing, spec, source, tally, folder)
     selects_early = bool(spec.classes) and not _selects_later(spec, source)
     if selects_early and listing.total:
@@ -125,15 +130,16 @@ def finish_listing(listing: Listing, spec: BuildSpec, source: Source, tally: Tal
         _refuse_shared_image(listing, spec, source)
     if spec.limit is not None:
         listing = limit_listing(listing, limit=spec.limit, seed=spec.seed, folder=folder, paths=plan.paths)
-    return listing
+    return listing, source
 
 
-def _infer(listing: Listing, source: Source, tally: Tally) -> FolderMeaning | None:
-    """Returns the result of `Source.infer`; the column of labels of a joined table answers its questions, too."""
+def _finish(listing: Listing, source: Source, tally: Tally) -> Finish:
+    """Returns the result of `Source.finish`; the column of labels of a joined table answers its questions, too."""
     try:
-        return source.infer(listing.folders, tally)
+        return source.finish(listing.folders, tally)
     except RequestError as error:
-        label = source.join_listed.other_label if source.join_listed is not None else None
+        join = source.description.join
+        label = join.other_label if join is not None else None
         if label is None:
             raise
         joined = Suggestion(f"the labels in the joined column {label!r}", {"label_column": label})
@@ -177,7 +183,7 @@ def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> N
 
 def _count_unnamed(listing: Listing, spec: BuildSpec, source: Source, tally: Tally) -> None:
     """Counts the images beside a table that no row names."""
-    beside = source.images_beside()
+    beside = source.description.images_beside() if source.description.images_beside else iter(())
     first = next(beside, None)
     if first is not None:
         # Hashes take less memory than paths.
@@ -212,7 +218,7 @@ def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
 def _selects_later(spec: BuildSpec, source: Source) -> bool:
     """Whether the classes of samples are known only after the listing: from folders, or from all numbers together."""
     has_names = bool(spec.class_names or source.description.found_classes)
-    is_later = source.description.is_inferred_later or source.join_listed is not None
+    is_later = source.description.is_inferred_later or source.description.join is not None
     return bool(spec.classes) and (is_later or has_names)
 
 
@@ -248,7 +254,7 @@ def _join_tables(listing: Listing, spec: BuildSpec, source: Source, tally: Tally
     def read(_: Sequence[str]) -> Iterator[Row]:
         return ({"key": key} for refs in read_light(listing) for key in refs.keys)
 
-    add, notes = source.join_listed.fit(ReadTable(", ".join(spec.input), ("key",), read))
+    add, notes = source.description.join.fit(ReadTable(", ".join(spec.input), ("key",), read))
     tally.notes += notes
     plan = dataclasses.replace(plan_listing(spec, source), selection=EVERYTHING, summarizes_folders=False)
     return write_listing(add(read_refs(listing)), folder, plan=plan, stem="joined-")

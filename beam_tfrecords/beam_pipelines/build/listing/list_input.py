@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import gc
 import hashlib
@@ -107,16 +106,8 @@ def list_here(spec: BuildSpec, source: Source, folder: str, *, may_cut: bool = F
         listing, tally = refuse_unreadable(attempt, spec, source)
     finally:
         gc.unfreeze()
-    source = _complete(source, tally)
-    listing = finish_listing(listing, spec, source, tally, folder)
+    listing, source = finish_listing(listing, spec, source, tally, folder)
     return ListedInput(listing.fingerprint, listing, tally, source)
-
-
-def _complete(source: Source, tally: Tally) -> Source:
-    """Returns a source whose description has what only the whole listing shows."""
-    completed = copy.copy(source)
-    completed.description = source.complete(tally)
-    return completed
 
 
 class CutError(Exception):
@@ -187,9 +178,8 @@ def collect_listing(spec: BuildSpec, source: Source, folder: str, partitions: It
         listing, tally = read_index_checkpoints(partitions, folder)
     except UnreadableError as error:
         raise _unreadable_input(OSError(*error.args), spec, source) from error
-    source = _complete(source, tally)
     read_with = _find_read_with(listing, source)
-    listing = finish_listing(listing, spec, source, tally, BuildFolder(folder).listing)
+    listing, source = finish_listing(listing, spec, source, tally, BuildFolder(folder).listing)
     if source.is_whole:
         return ListedInput(listing.fingerprint, listing, tally, source, folder)
     paths = published_paths(spec)

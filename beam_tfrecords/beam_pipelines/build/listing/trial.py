@@ -217,7 +217,7 @@ def _read_folders(refs: list[SampleRef], source: Source) -> list[SampleRef]:
     for ref in refs:
         if ref.failure is None:
             folders.add_image(ref.key)
-    meaning = source.infer(folders, Tally())
+    meaning = source.finish(folders, Tally()).meaning
     return refs if meaning is None else [ref for batch in RefColumns.of(refs) for ref in meaning.apply(batch)]
 
 

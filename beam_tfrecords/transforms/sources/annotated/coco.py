@@ -24,9 +24,9 @@ from beam_tfrecords.transforms.sources.annotated.coco_file import (
     read_coco,
 )
 from beam_tfrecords.transforms.sources.annotated.shell import Annotated, AnnotatedSource, refuse_folders_as_splits
-from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing_names
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
@@ -41,7 +41,7 @@ from beam_tfrecords.transforms.sources.inputs import (
 from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
-from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
+from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
@@ -153,13 +153,14 @@ class CocoSource(AnnotatedSource):
                 except SampleError as error:
                     yield one._replace(failure=error)
 
-    def complete(self, tally: Tally) -> Description:
-        """See `Source.complete`."""
+    def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
+        """See `Source.finish`."""
         plain: dict[Scalar, int] = {
             name: number for name, (number, *more) in tally.classes.items() if number is not None and not more
         }
         uses = {**_USES, **tally.uses}
-        return dataclasses.replace(self.description, class_names=tuple(tally.classes), class_numbers=plain, uses=uses)
+        names = tuple(tally.classes)
+        return Finish(dataclasses.replace(self.description, class_names=names, class_numbers=plain, uses=uses))
 
     def _annotate(
         self,

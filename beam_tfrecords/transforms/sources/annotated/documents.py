@@ -40,7 +40,7 @@ from beam_tfrecords.transforms.sources.annotated.shell import (
     refuse_folders_as_splits,
 )
 from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, holds_one, read_class_names, read_samples
-from beam_tfrecords.transforms.sources.description import Description
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.image_roots import own_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import (
@@ -57,7 +57,7 @@ from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import key_of_path, shorten
 from beam_tfrecords.transforms.sources.registry import VOC
-from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
+from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import read_text, read_value
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -324,10 +324,10 @@ class DocumentSource(AnnotatedSource):
         tally.uses |= self._fields.uses
         self._add_notes(sum(map(len, images.values())), listed=listed)
 
-    def complete(self, tally: Tally) -> Description:
-        """See `Source.complete`."""
+    def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
+        """See `Source.finish`."""
         column = "split" if tally.has_splits else None
-        return dataclasses.replace(self.description, uses=tally.uses, split_column=column)
+        return Finish(dataclasses.replace(self.description, uses=tally.uses, split_column=column))
 
     def _refuse_unfit(self, problem: str) -> None:
         if problem and (file := self.documents[0].file):

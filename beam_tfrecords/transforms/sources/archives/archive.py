@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern
 from beam_tfrecords.transforms.sources.registry import find_source
-from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, partitions_of
+from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenRequest, partitions_of
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Class ids of ImageNet.
@@ -129,8 +129,8 @@ class ArchiveSource(InferredSource):
             where = quote_input(self.partitions[0].uri)
             raise RequestError(f"{where} is not a {self.name} archive: {error.detail}", code="invalid_file") from error
 
-    def infer(self, folders: FolderSummary, tally: Tally) -> FolderMeaning | None:
-        """See `Source.infer`; interprets the folders of all archives together."""
+    def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
+        """See `Source.finish`; interprets the folders of all archives together."""
         prefix = self.partitions[0].key_prefix
         roots = [f"{partition.uri}#" for partition in self.partitions]
         prefixes = dict.fromkeys(partition.key_prefix for partition in self.partitions)
@@ -141,7 +141,8 @@ class ArchiveSource(InferredSource):
             tally.notes.append(f"{where}: the archives have no folders; the name of each is the class")
             keeps_splits = self._needs.splits.fractions is not None
             found = dict.fromkeys(prefixes, Interpretation())
-            return FolderMeaning(found, _archive_name(self.name), False, keeps_splits, self._splits)
+            meaning = FolderMeaning(found, _archive_name(self.name), False, keeps_splits, self._splits)
+            return Finish(self.description, meaning)
         request = Request(
             self._spec,
             self._needs,
@@ -154,11 +155,11 @@ class ArchiveSource(InferredSource):
             folders=roots,
         )
         try:
-            meaning = self._infer(tree, request, tally)
+            inferred = self._infer(tree, request, tally)
         except storage.MemberError:
             # The files of a damaged archive cannot be opened; their names remain.
-            meaning = self._infer(tree, dataclasses.replace(request, root=None, folders=()), tally)
-        found = dict.fromkeys(prefixes, meaning)
+            inferred = self._infer(tree, dataclasses.replace(request, root=None, folders=()), tally)
+        found = dict.fromkeys(prefixes, inferred)
         return self._decide(found, folders=folders, splits=self._splits)
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:

@@ -15,7 +15,6 @@ from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_im
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image, plain_files
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_masks, find_unmatched
@@ -43,7 +42,7 @@ from beam_tfrecords.transforms.sources.path_labels import (
     path_group,
     path_label,
 )
-from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
+from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Number of references to collect for a batch.
@@ -95,8 +94,8 @@ class ImageFolder(InferredSource):
             for part in storage.partition_listing(root.listing, literal=root.is_folder)
         ]
 
-    def infer(self, folders: FolderSummary, tally: Tally) -> FolderMeaning | None:
-        """See `Source.infer`."""
+    def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
+        """See `Source.finish`."""
         unmatched = list(find_unmatched(itertools.chain.from_iterable(self._masks.values())))
         tally.unmatched += unmatched
         tally.notes += [one.note for one in unmatched]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list
-from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
@@ -54,14 +54,19 @@ def open_input(request: OpenRequest) -> MakeSource:
 class HfFolder(TableSource):
     """Lists the rows of the tables of folders."""
 
-    def images_beside(self) -> Iterator[tuple[str, str]]:
-        """See `Source.images_beside`: all images in the folders."""
-        for path, prefix in zip(self._inputs.paths, key_prefixes(self._inputs.paths), strict=True):
-            folder = path.rstrip("/") + "/"
-            for entry in storage.list_files(folder, literal=True):
-                relative = entry.path[len(folder) :]
-                if entry.size and skipped_kind(relative) is None and has_extension(relative):
-                    yield printable(prefix + relative), entry.path
+    def __init__(self, tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> None:
+        super().__init__(tables, request, needs)
+        self._describe(images_beside=functools.partial(_list_images, request.inputs))
+
+
+def _list_images(inputs: Inputs) -> Iterator[tuple[str, str]]:
+    """Yields key and path of all images in the folders."""
+    for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
+        folder = path.rstrip("/") + "/"
+        for entry in storage.list_files(folder, literal=True):
+            relative = entry.path[len(folder) :]
+            if entry.size and skipped_kind(relative) is None and has_extension(relative):
+                yield printable(prefix + relative), entry.path
 
 
 def _make_source(tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> TableSource:

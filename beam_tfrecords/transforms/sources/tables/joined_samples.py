@@ -149,6 +149,7 @@ class JoinedSamples:
             column_types=None if seen.column_types is None else {**seen.column_types, **self.types},
             provides=seen.provides | cells.provides,
             split_column=found.split.name if found.split else seen.split_column,
+            join=JoinListed(self.joins, self.table, cells),
         )
         if Content.LABEL in self.contents:
             of_label = {name: value for name, value in cells.described.items() if name not in ("used", "split_column")}
@@ -158,7 +159,6 @@ class JoinedSamples:
                 labels_may_be_indices=True,
                 class_names=(),
             )
-        source.join_listed = JoinListed(self.joins, self.table, cells)
         return source
 
 

@@ -102,6 +102,7 @@ class TableSource(Source):
             columns=tuple(dict.fromkeys(column for _, table in tables for column in table.columns)),
             column_types=_merge_types([table for _, table in tables]),
             groups_rows=columns.boxes is not None,
+            other_labels=self._other_labels,
             images={name: name in columns.lists for name in images},
             **{**cells.described, "text_column": next((one.cells.text for one in self._readers if one.cells.text), "")},
         )
@@ -121,8 +122,8 @@ class TableSource(Source):
             except RequestError as error:
                 raise keep_inputs(error, self._inputs) from error.__cause__
 
-    def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
-        """See `Source.other_labels`; suggests other columns of the first table."""
+    def _other_labels(self) -> tuple[str, Sequence[Suggestion]]:
+        """Suggests other columns of the first table."""
         columns, table = self._readers[0].columns, self._readers[0].table
         image = next(iter(columns.images.values()), None)
         found = column_suggestions(table, image=image, needs_image=False, needs_label=True)
