@@ -147,11 +147,11 @@ class CocoSource(AnnotatedSource):
             chosen = self._choose_roots(annotations, file.entry.path, roots)
             mask_roots = self._choose_mask_roots(annotations, file.entry.path, masks, chosen)
             for image in annotations.images:
-                one = Annotated(file.key_prefix + key_of_path(image.name), split=file.split)
+                key = file.key_prefix + key_of_path(image.name)
                 try:
-                    yield self._annotate(one, image, annotations, chosen, mask_roots)
+                    yield self._annotate(key, file.split, image, annotations, chosen, mask_roots)
                 except SampleError as error:
-                    yield one._replace(failure=error)
+                    yield Annotated(key, split=file.split, failure=error)
 
     def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
         """See `Source.finish`."""
@@ -164,13 +164,14 @@ class CocoSource(AnnotatedSource):
 
     def _annotate(
         self,
-        one: Annotated,
+        key: str,
+        split: str | None,
         image: CocoImage,
         annotations: CocoAnnotations,
         roots: Sequence[str],
         mask_roots: Sequence[str],
     ) -> Annotated:
-        """Adds an image's path and annotations.
+        """Returns an image with its annotations.
 
         Raises:
           SampleError: the image or its annotations cannot be read.
@@ -178,22 +179,23 @@ class CocoSource(AnnotatedSource):
         if image.problem:
             raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, image.problem)
         outside = self._roots.allow_outside_root
-        one = one._replace(image=find_image(image.name, roots=roots, allow_outside_root=outside))
+        uri = find_image(image.name, roots=roots, allow_outside_root=outside)
         if self._has_captions:
-            return one._replace(columns={CAPTIONS: annotations.captions_of(image)})
+            return Annotated(key, uri, split=split, columns={CAPTIONS: annotations.captions_of(image)})
         if self._are_classes:
             classes = annotations.classes_of(image)
-            return one._replace(label=list[Scalar](classes) if len(classes) > 1 else next(iter(classes), None))
+            label = list[Scalar](classes) if len(classes) > 1 else next(iter(classes), None)
+            return Annotated(key, uri, split=split, label=label)
         objects = annotations.objects_of(image)
-        one = one._replace(objects=objects, label=self._classes(objects))
+        one = Annotated(key, uri, None, split, objects, self._classes(objects))
         name = annotations.panoptic.get(image.number) if OUTLINES & self._needs.contents else None
         if name is None:
             return one
         try:
-            uri = find_image(name, roots=mask_roots, allow_outside_root=outside)
+            mask = find_image(name, roots=mask_roots, allow_outside_root=outside)
         except SampleError as error:
             return one._replace(failure=error.about("mask"))
-        return one._replace(masks={object_mask(PANOPTIC): uri})
+        return one._replace(masks={object_mask(PANOPTIC): mask})
 
     def _choose_roots(self, annotations: CocoAnnotations, path: str, roots: FileRoots) -> Sequence[str]:
         """Returns the folders to search, based on the first images; raises an error if these exist at similar paths."""
