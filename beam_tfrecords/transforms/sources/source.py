@@ -73,7 +73,9 @@ class Source:
     def for_workers(self) -> ReadPartition:
         """Returns `read` without what only the launcher needs, such as first rows."""
         sent = copy.copy(self)
-        sent.description, sent.join_listed = dataclasses.replace(self.description, table=None), None
+        sent.description = dataclasses.replace(
+            self.description, table=None, other_labels=None, images_beside=None, join=None
+        )
         sent.notes, sent.partitions, sent.read_with = [], (), {}
         return sent.read
 
