@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import MANIFEST, REMOVED, SUCCESS
-from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, StoredImages, check_manifest
+from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Manifest, Shard, StoredImages, check_manifest
 from beam_tfrecords.dataset.published import (
     DamagedError,
     Success,
@@ -89,7 +89,7 @@ class Dataset:
     """
 
     path: str
-    manifest: Mapping[str, Any] = dataclasses.field(hash=False)
+    manifest: Manifest = dataclasses.field(hash=False)
     shards: tuple[Shard, ...] = dataclasses.field(hash=False)
     manifest_sha256: str
     published_sha256: str
@@ -180,9 +180,9 @@ class Dataset:
         try:
             number = operator.index(index)
         except TypeError as error:
-            raise ValueError(f"{index!r} is no index of a class; expected one number, such as 0") from error
+            raise ValueError(f"{index!r} is not a class index; expected one number, such as 0") from error
         if not 0 <= number < len(self.class_names):
-            raise ValueError(f"{index} is no index of a class; there are {len(self.class_names):,} classes")
+            raise ValueError(f"{index} is not a class index; there are {len(self.class_names):,} classes")
         return self.class_names[number]
 
     def str2int(self, name: str) -> int:
@@ -192,10 +192,10 @@ class Dataset:
           ValueError: the class does not exist.
         """
         if not isinstance(name, str):
-            raise ValueError(f"{name!r} is no class; expected one name, such as 'cat'")
+            raise ValueError(f"{name!r} is not a class; expected one name, such as 'cat'")
         if name not in self.class_names:
             hint = did_you_mean(name, self.class_names, otherwise=f"there are {len(self.class_names):,}")
-            raise ValueError(f"{name!r} is no class; {hint}")
+            raise ValueError(f"{name!r} is not a class; {hint}")
         return self.class_names.index(name)
 
     @property
@@ -395,7 +395,7 @@ class DatasetRef:
         except DamagedError as error:
             raise BuildError(f"{self.path}: {error}") from error
         if dataset.ref != self:
-            raise BuildError(f"{self.path}: another dataset has taken the place of the earlier one; start again")
+            raise BuildError(f"{self.path}: another dataset has replaced it; start again")
         return dataset
 
 
@@ -475,7 +475,7 @@ def _parse(path: str, data: bytes, published: Success) -> Dataset:
             if not (dataset.shards and dataset.layout.features and dataset.images and dataset.compression):
                 raise ValueError("it names no shards or no features")
             if not dataset._shard_counts.keys() <= manifest["splits"].keys():
-                raise ValueError("it names a shard of another split than it has")
+                raise ValueError("it names a shard of an unknown split")
             # A dataset from a stranger must not expose other files of the reader's machine.
             for file in dataset.files if "shards" in manifest else manifest["files"]:
                 if "\0" in file or not storage.is_inside(storage.join(path, file), path):
@@ -500,5 +500,5 @@ def _read_shards(path: str, manifest: Mapping[str, Any]) -> tuple[Shard, ...]:
 
 
 def _above(module: str) -> Any:
-    """Imports a module above this room when it is called, as the methods need that users find on a dataset."""
+    """Imports a module that depends on this package, when a method needs it."""
     return importlib.import_module(module)

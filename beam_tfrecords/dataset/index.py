@@ -146,7 +146,7 @@ def sealed_crcs(column: pa.Array) -> np.ndarray:
     _, ends, texts = column.buffers()
     ends = np.frombuffer(ends or b"\0" * 4, np.int32)[column.offset :][: len(column) + 1].astype(np.int64)
     if column.null_count or (np.diff(ends) != HASH_DIGITS + _SEAL_DIGITS).any():
-        raise ValueError("a sample_hash has not the length of a sealed one")
+        raise ValueError("a sample_hash has the wrong length")
     places = ends[1:][:, None] + np.arange(-_SEAL_DIGITS, 0)
     digits = np.frombuffer(texts or b"", np.uint8)[places].tobytes()
     return np.frombuffer(bytes.fromhex(digits.decode("ascii")), ">u4").astype(np.int64)

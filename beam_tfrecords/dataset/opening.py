@@ -74,9 +74,7 @@ def open_dataset(
 def _open_cache(cache: str | os.PathLike[str] | None, size: int | str) -> CacheFolder | None:
     if cache is None:
         if size != _CACHE_SIZE:
-            raise ValueError(
-                f"cache_size={size!r}: found no cache; expected its folder with it, such as cache='/tmp/c'"
-            )
+            raise ValueError(f"cache_size={size!r}: there is no cache; give its folder too, such as cache='/tmp/c'")
         return None
     from beam_tfrecords.storage.cache_folder import CacheFolder
 

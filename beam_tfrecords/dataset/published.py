@@ -78,7 +78,7 @@ def read_success(path: str) -> Success | None:
 
 
 def is_foreign(path: str) -> bool:
-    """Whether the `_SUCCESS` of a folder is that of another program, such as Spark, and not of a damaged dataset."""
+    """Whether another program, such as Spark, wrote the `_SUCCESS` of a folder; False for a damaged dataset."""
     return read_success(path) is None and not storage.exists(storage.join(path, MANIFEST))
 
 
@@ -161,7 +161,7 @@ def explain_missing(path: str, file: str) -> BuildError:
     if VERSION_NAME.fullmatch(storage.basename(path)):
         return BuildError(
             f"{path}: the version was removed while it was read, as `--keep_versions` asks once `--grace` is over; "
-            f"open {storage.dirname(path)} again for the one that {LATEST} names now"
+            f"open {storage.dirname(path)} again to read the version that {LATEST} names now"
         )
     return BuildError(f"{path}: the dataset was removed, or is being replaced, while it was read; open it again")
 

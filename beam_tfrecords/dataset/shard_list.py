@@ -105,5 +105,5 @@ def _check(column: pa.ChunkedArray, field: pa.Field) -> None:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name is that of a file, without a folder."""
+    """Whether a name has no folder."""
     return name not in ("", ".", "..") and not any(letter in name for letter in "/\\\0")

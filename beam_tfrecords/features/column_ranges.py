@@ -75,7 +75,7 @@ def _expand(first: str, last: str, columns: Sequence[str], *, where: str) -> lis
         between = list(columns[columns.index(first) : columns.index(last) + 1])
     if not (counted or between):
         raise RequestError(
-            f"{where}: {first}..{last} is no range: {last!r} "
+            f"{where}: {first}..{last} is not a range: {last!r} "
             + ("comes before it in the table" if columns else "and the other end are not the same word with numbers")
             + "; expected the first and the last column, or all columns with commas between them",
             code="invalid_layout",

@@ -32,7 +32,7 @@ from beam_tfrecords.features.fields import (
     Stored,
     find_field,
 )
-from beam_tfrecords.nearest import find_near
+from beam_tfrecords.nearest import did_you_mean, find_near
 
 TYPES = ("int64", "float", "bytes")
 # Meaning of a vector that moves with the image: x and y of points in pixels, or as shares of the image's size.
@@ -381,7 +381,7 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
     placed += ["points that move"] if layout.moves_points else []
     if placed and not layout.has_image:
         raise RequestError(
-            f"`layout`: {placed[0]} are those of the stored image, which it does not hold; expected a feature with "
+            f"`layout`: {placed[0]} are positions in the stored image, which it does not hold; expected a feature with "
             "image.encoded",
             code="invalid_layout",
         )
@@ -461,7 +461,7 @@ def with_images(layout: Layout, images: Mapping[str, bool]) -> Layout:
     result = dataclasses.replace(layout, features=tuple(sorted(features, key=lambda feature: feature.name)))
     of_one = layout != result and ({Content.OBJECTS, Content.MASK} & layout.required or layout.moves_points)
     if twice or (of_one and not layout.image_names):
-        why = f"two of its features have the name {twice!r}" if twice else "boxes and masks are those of one image"
+        why = f"two of its features have the name {twice!r}" if twice else "boxes and masks belong to one image"
         raise RequestError(
             f"the samples have the images {', '.join(images)}, and the layout cannot hold them as it is: {why}; a spec "
             f"file can list features, such as layout: {{image: image.encoded, other: {NAMED_IMAGE}{[*images][-1]}}}",
@@ -557,7 +557,7 @@ def _parse_column(feature: Feature, class_names: tuple[str, ...]) -> Feature:
     if is_class and (has_length or feature.several):
         problem = "a class is one column with one value; expected a feature for each"
     elif class_names and not is_class:
-        problem = "class_names are of classes; expected 'type: class'"
+        problem = "class_names needs classes; expected 'type: class'"
     elif len({*class_names}) < len(class_names):
         problem = "class_names has a name twice"
     elif has_length and (feature.type not in ("int64", "float") or feature.several):
@@ -565,7 +565,7 @@ def _parse_column(feature: Feature, class_names: tuple[str, ...]) -> Feature:
     elif is_range and not all(range_ends(feature.field)):
         problem = f"expected the first and the last column, such as {COLUMNS}x0..x135, or several with commas"
     elif feature.columns and not (is_range and feature.length == len(feature.columns)):
-        problem = "columns is what a manifest says; expected a field such as columns.x0..x135"
+        problem = "only a manifest has columns; expected a field such as columns.x0..x135"
     elif feature.moves and not (feature.moves in MOVES and has_length and feature.type == "float"):
         problem = f"moves is 'points' (in pixels) or 'shares', of a vector of 'type: float'; found {feature.moves!r}"
     elif feature.moves and feature.length % 2:
@@ -605,10 +605,13 @@ def _parse_words(text: str) -> Mapping[str, Any]:
         column, colon, kind = word.strip().rpartition(":")
         known = {**NAMED, **(_ADDITIONS if found else {})}
         if not colon and kind not in known:
+            every = (
+                f"expected one of {', '.join([*NAMED, ALL_COLUMNS, SAME])}, also with more, such as array,label, "
+                "array,mask or image,age:class, or in a spec file a mapping of feature to field"
+            )
             raise RequestError(
-                f"`layout={text}`: unknown layout{f' {kind!r}' if kind != text else ''}; expected one of "
-                f"{', '.join([*NAMED, ALL_COLUMNS, SAME])}, also with more, such as array,label, array,mask or "
-                "image,age:class, or in a spec file a mapping of feature to field",
+                f"`layout={text}`: unknown layout{f' {kind!r}' if kind != text else ''}; "
+                f"{did_you_mean(kind, known, otherwise=every)}",
                 code="unknown_layout",
             )
         added: Mapping[str, Any] = {column: {"field": COLUMN + column, "type": kind}} if colon else known[kind]

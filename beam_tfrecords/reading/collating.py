@@ -82,7 +82,7 @@ def _batch(
         return list(map(convert, values))
     found = ", ".join(map(str, sorted(shapes)[:3]))
     raise ValueError(
-        f"{escape(name)}: images of different sizes make no batch: {found}; pass image_size= where the records are "
+        f"{escape(name)}: images of different sizes cannot be batched: {found}; pass image_size= where the records are "
         "opened or given to a loader, such as image_size=224 with resize_mode='crop', or make them equal in a "
         "transform"
     )

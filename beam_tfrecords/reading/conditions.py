@@ -18,7 +18,7 @@ from pyarrow import acero
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.fields import COLUMN
-from beam_tfrecords.nearest import did_you_mean, find_near
+from beam_tfrecords.nearest import did_you_mean
 from beam_tfrecords.reading.condition_text import BETWEEN, SyntaxProblem, to_python, to_sql
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.reading.record_columns import LABELS, SCHEMA, RecordColumns, join_labels
@@ -167,7 +167,7 @@ def read_rows(
     *,
     cache: ShardCache | None = None,
 ) -> pa.Table:
-    """Returns columns of all records of a shard; None for those of the index.
+    """Returns columns of all records of a shard; None for the columns of the index.
 
     Raises:
       RequestError: a column does not exist.
@@ -276,7 +276,7 @@ class _Language:
             return pc.field(COLUMN + name)
         if name == LABELS:
             raise _UnknownColumnError(
-                "the index has no column 'labels'; did you mean label? or 'cat' in labels, of several"
+                "the index has no column 'labels'; expected label = 'cat', or 'cat' in labels for several labels"
             )
         raise _unknown_column(name, names)
 
@@ -292,7 +292,7 @@ class _Language:
             left, right = right, left
         if right is None:
             if op not in (ast.Eq, ast.Is, ast.NotEq, ast.IsNot) or left is None:
-                raise SyntaxProblem("None is neither less nor greater than a value; write `is None` or `is not None`")
+                raise SyntaxProblem("None cannot be compared by size; write `is None` or `is not None`")
             return left.is_null() if op in (ast.Eq, ast.Is) else left.is_valid()
         if self._is_text(left) != self._is_text(right):
             raise SyntaxProblem(
@@ -374,8 +374,8 @@ class _Language:
 
 
 def _unknown_column(name: str, names: Sequence[str]) -> _UnknownColumnError:
-    near = find_near(name, names)
-    return _UnknownColumnError(f"the index has no column {name!r}" + (f"; did you mean {near}?" if near else ""))
+    hint = did_you_mean(name, names, otherwise=f"it has: {', '.join(names)}")
+    return _UnknownColumnError(f"the index has no column {name!r}; {hint}")
 
 
 def _compute(node: ast.expr) -> Any:
@@ -425,11 +425,9 @@ def _refusal(text: str, error: Exception, schema: pa.Schema = SCHEMA) -> Request
         if op.lower().endswith("in"):
             quoted = f"({', '.join(repr(one.strip()) for one in value.split(','))})"
         problem, advice = f"a text needs quotes, {column} {op} {quoted}", ""
-        problem += "; in a shell, quotes of the other kind around the condition keep them"
+        problem += "; in a shell, put the other kind of quotes around the condition"
         if column == "label" and value.isdecimal():
             problem += f"; the label is the name of a class, which dataset.int2str({value}) returns for an index"
-    elif isinstance(error, _UnknownClassError):
+    elif isinstance(error, _UnknownClassError | _UnknownColumnError):
         advice = ""
-    elif isinstance(error, _UnknownColumnError):
-        advice = f"; the index has: {', '.join(schema.names)}"
     return RequestError(f"the condition {text} cannot be applied: {problem}{advice}", code="invalid_condition")

@@ -376,7 +376,7 @@ def _decode_16_bits(data: bytes, channels: int) -> np.ndarray:
     flags = {1: cv2.IMREAD_GRAYSCALE, 3: cv2.IMREAD_COLOR, 4: cv2.IMREAD_UNCHANGED}[channels]
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags | cv2.IMREAD_ANYDEPTH)
     if pixels is None:
-        raise BuildError("a stored image does not decode; `beam-tfrecords verify` names it")
+        raise BuildError("a stored image cannot be decoded; `beam-tfrecords verify` names it")
     if channels > 1:
         pixels = cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB if channels == 3 else cv2.COLOR_BGRA2RGBA)
     return pixels.reshape(*pixels.shape[:2], channels)

@@ -72,7 +72,7 @@ def read_places(path: str, shard: Shard, *, cache: ShardCache | None = None) -> 
         batches.append(np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy(), crcs], axis=1))
     places = np.concatenate(batches)
     if places[:, :2].max(initial=0) > shard.bytes:
-        raise _damaged(path, shard.index or "", ValueError(f"a record is behind the end of {shard.file}"))
+        raise _damaged(path, shard.index or "", ValueError(f"a record lies beyond the end of {shard.file}"))
     return places
 
 

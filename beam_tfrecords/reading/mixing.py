@@ -40,7 +40,7 @@ def mix(parts: Sequence[tuple[Records, float]], *, seed: int = 0) -> Records:
         given = [part for part, _ in parts]
         weights = tuple(float(weight) for _, weight in parts)
     except (TypeError, ValueError) as error:
-        raise TypeError("mix: expected pairs of records and a weight: mix([(first, 0.7), (second, 0.3)])") from error
+        raise TypeError("mix: expected pairs of records and weight: mix([(first, 0.7), (second, 0.3)])") from error
     wrong = [weight for weight in weights if not (weight > 0 and math.isfinite(weight))]
     if wrong or not given:
         raise ValueError(f"weights {weights}: expected at least one part, and a number above 0 for each")

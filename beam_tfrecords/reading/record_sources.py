@@ -61,7 +61,7 @@ class DatasetRecords:
     def resized(self, image_size: ImageSize, resize_mode: ResizeMode | None) -> DatasetRecords:
         """Returns the same records with resized images; see `Records.resized`."""
         if not (isinstance(self.read, ReadExample) and self.read.pixels):
-            raise ValueError(f"image_size={image_size}: these records have images as they are stored, not pixels")
+            raise ValueError(f"image_size={image_size}: these records hold stored images, not pixels")
         return self.changing(resize=Resize.of(image_size, resize_mode, self.read.images))
 
     def read_all(self, numbers: Sequence[int], *, are_used_together: bool) -> list[Any]:

@@ -365,7 +365,7 @@ def write_once(path: str, data: bytes | memoryview, *, staging: str, check: Chec
 
 def written_by_another(path: str) -> BuildError:
     """Returns the error for a file of a dataset that exists with another content."""
-    return BuildError(f"{path} has been written by another build meanwhile")
+    return BuildError(f"{path} was written by another build in the meantime")
 
 
 def concatenate(
@@ -482,7 +482,7 @@ def delete_tree(root: str) -> None:
 
 
 def delete_files(paths: Iterable[str]) -> None:
-    """Deletes files; missing ones are no error."""
+    """Deletes files; ignores missing ones."""
     for system, files in itertools.groupby(paths, _system):
         system.delete_files(files)
 
@@ -493,7 +493,7 @@ def delete_checked(paths: Sequence[str], *, staging: str, check: Check) -> None:
     Beam's file systems, and S3 for identical content, cannot distinguish them.
 
     Args:
-      paths: the files; missing ones are no error.
+      paths: the files; missing ones are ignored.
       staging: as in `open_write`.
       check: raises if the files may not be deleted; then they are kept.
     """

@@ -329,5 +329,5 @@ def _inflated_chunks(path: str, place: Place) -> Iterator[bytes]:
                     left_out -= len(chunk)
                     yield chunk
             except zlib.error as error:
-                detail = f"the member of the archive is damaged: {error}"
+                detail = f"the archive member is damaged: {error}"
                 raise MemberError(path, FailureReason.CORRUPT, detail) from error

@@ -70,4 +70,4 @@ def read_complete(path: str, read: Callable[[], tuple[bytes, int]]) -> bytes:
             return data
         if pause is not None:
             time.sleep(pause)
-    raise BuildError(f"{path}: only {len(data)} of {size} bytes can be read, {len(_PAUSES) + 1} times in a row")
+    raise BuildError(f"{path}: only {len(data)} of {size} bytes can be read, in {len(_PAUSES) + 1} attempts")

@@ -96,4 +96,4 @@ class Fence:
         if not is_new and storage.has_scheme(self.path) and now_awake() - seen < MOMENT:
             return
         if not self.is_held():
-            raise BuildError(f"another build has taken over the output meanwhile: {self.path} is not that of this one")
+            raise BuildError(f"another build has taken over the output: {self.path} no longer belongs to this one")

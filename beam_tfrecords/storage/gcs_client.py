@@ -291,7 +291,7 @@ def errors(path: str) -> Iterator[None]:
     except exceptions.GoogleAPICallError as error:
         raise _error_of(path, error) from error
     except (DataCorruption, DamagedAnswerError) as error:
-        raise ServiceFaultError(f"{path}: what was downloaded does not have the checksum of the object") from error
+        raise ServiceFaultError(f"{path}: the downloaded bytes do not match the object's checksum") from error
 
 
 def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:

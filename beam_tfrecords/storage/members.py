@@ -104,7 +104,7 @@ class Place:
 
 
 def is_place(version: str) -> bool:
-    """Whether the version of a file says the place of a member."""
+    """Whether the version of a file includes the position of a member."""
     return version.startswith(_MARK)
 
 
@@ -211,7 +211,7 @@ def check_expansion(expanded: int, size: int) -> None:
     if expanded > max(FREE_BYTES, _MOST_EXPANSION * size):
         detail = (
             f"the archive of {size:,} bytes expands to more than {_MOST_EXPANSION} times its size; "
-            "extract it if that is meant"
+            "if this is intended, extract it"
         )
         raise SampleError(Stage.LIST, FailureReason.TOO_LARGE_FILE, detail)
 
@@ -227,7 +227,7 @@ def unpack_member(data: bytes, place: Place) -> bytes:
     """
     stored = _stored(data, place)
     if len(stored) < place.stored:
-        raise _corrupt(place, "its bytes run into what follows it")
+        raise _corrupt(place, "its bytes overlap the next member")
     content = stored
     if place.is_deflated:
         stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
@@ -236,7 +236,7 @@ def unpack_member(data: bytes, place: Place) -> bytes:
         except zlib.error as error:
             raise _corrupt(place, str(error)) from error
         if len(content) <= place.size and not stream.eof:
-            detail = "the compressed member of the archive is cut"
+            detail = "the compressed archive member is truncated"
             raise MemberError(place.file, FailureReason.TRUNCATED, detail)
     check_content(len(content), zlib.crc32(content), place)
     return content
@@ -279,7 +279,7 @@ def content_start(data: bytes, place: Place) -> int:
     if (start := local_header_length(data)) is None:
         is_cut = len(data) < HEADER_BYTES
         raise _corrupt(
-            place, "its local header is cut" if is_cut else "there is no local header where the archive says"
+            place, "its local header is cut" if is_cut else "the archive has no local header at the stated place"
         )
     return start
 
@@ -298,4 +298,4 @@ def _stored(data: bytes, place: Place) -> bytes:
 
 
 def _corrupt(place: Place, detail: str) -> MemberError:
-    return MemberError(place.file, FailureReason.CORRUPT, f"the member of the archive is damaged: {detail}")
+    return MemberError(place.file, FailureReason.CORRUPT, f"the archive member is damaged: {detail}")

@@ -239,7 +239,7 @@ def read_state(path: str) -> tuple[bytes, str] | None:
         except client().exceptions.NoSuchKey:
             return None
     if not version:
-        raise StorageError(f"{path}: the store tells no ETag of its objects; expected one that does, for an output")
+        raise StorageError(f"{path}: the store returns no ETags for its objects, which an output needs")
     return data, version
 
 

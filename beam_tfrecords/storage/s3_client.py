@@ -154,7 +154,7 @@ def _make_client(process: int, *endpoints: str | None) -> Access:
     try:
         made = session.client("s3", config=config)
     except ValueError as error:
-        raise BuildError(f"s3:// cannot be used: {one_line(error)}; look at AWS_ENDPOINT_URL") from error
+        raise BuildError(f"s3:// cannot be used: {one_line(error)}; check AWS_ENDPOINT_URL") from error
     made.meta.events.register("before-call.s3", _begin_request)
     made.meta.events.register("before-parse.s3.ListObjectsV2", _read_objects)
     made.meta.events.register("before-send.s3", _count_request)
@@ -263,7 +263,7 @@ def errors(path: str) -> Iterator[None]:
     except _NO_CREDENTIALS as error:
         raise BuildError(f"{path}: no AWS credentials can be used: {one_line(error)}") from error
     except DamagedAnswerError as error:
-        raise ServiceFaultError(f"{path}: what was downloaded is not as long as the object") from error
+        raise ServiceFaultError(f"{path}: the download is shorter than the object") from error
     except (exceptions.BotoCoreError, Boto3Error, ResponseParserError) as error:
         raise BuildError(f"{path} does not answer: {_silence(error)}{describe_wait(error)}") from error
 
@@ -315,7 +315,7 @@ def _lacking_permission(error: exceptions.ClientError) -> str | None:
 
 
 def _region_of(error: exceptions.ClientError) -> str | None:
-    """Returns the bucket's region, if an error response names another one than that of the client."""
+    """Returns the bucket's region if an error response names one that differs from the client's."""
     found = error.response["Error"]
     region = found.get("Region") or error.response["ResponseMetadata"].get("HTTPHeaders", {}).get("x-amz-bucket-region")
     if region is None and (named := _REGION.search(f"{found.get('Message')} {found.get('Endpoint')}")):

@@ -86,7 +86,7 @@ class TarReader:
                 raise _corrupt("there are bytes after the end-of-archive marker, such as a second archive", start)
             check_expansion(self._stream.tell(), self._size)
             if self._stream.tell() - start > _MOST_PADDING:
-                raise _corrupt("after its last member there are more zeros than a tar archive ends with", start)
+                raise _corrupt("it has more zeros after its last member than end a tar archive", start)
 
     def _member(self, member: tarfile.TarInfo) -> Member:
         is_link = member.islnk() or member.issym()

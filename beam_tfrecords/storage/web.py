@@ -85,7 +85,7 @@ def read(url: str, length: int) -> bytes:
                 continue
             detail = f"{shown(url)}: {failure}"
             if failure.is_doubtful and _answered < began - _ANSWER_SECONDS:
-                raise ServiceFaultError(f"{detail}; no other host answers either") from failure
+                raise ServiceFaultError(f"{detail}; other hosts do not answer either") from failure
             raise StorageError(detail) from failure
     raise AssertionError
 
@@ -244,7 +244,7 @@ def _request(url: str, *, deadline: float) -> urllib3.BaseHTTPResponse:
     except _PrivateAddressError as error:
         _note_answer()
         raise _Failure(
-            f"{_host(url)} is at the private address {error}, which a table may not name; `allow_private_addresses` "
+            f"{_host(url)} is at the private address {error}, which tables may not use; `allow_private_addresses` "
             "permits it"
         ) from error
     except (LocationValueError, UnicodeError) as error:

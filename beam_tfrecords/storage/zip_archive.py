@@ -138,7 +138,7 @@ class ZipReader:
                 found = at
             at = tail.rfind(b"PK\x05\x06", 0, at) if behind else -1
         if found < 0:
-            raise _truncated("there is no directory at its end")
+            raise _truncated("it has no directory at its end")
         _, disk, first_disk, _, count, size, offset, _ = _END.unpack_from(tail, found)
         if (disk or first_disk) and (disk, first_disk) != (_MOST_16, _MOST_16):
             raise _corrupt("it is one part of several; join them first: zip -s 0 first.zip --out whole.zip")
@@ -175,7 +175,7 @@ class ZipReader:
             left -= length
             count += 1
             if left < 0:
-                raise _corrupt(f"its directory is longer than it says, at byte {at:,}")
+                raise _corrupt(f"its directory is longer than stated, at byte {at:,}")
             yield entry
         # Programs without zip64 support write the number modulo 2**16.
         if (count - self._count) % (1 << 16):
@@ -188,12 +188,12 @@ class ZipReader:
         _, system, flags, method, crc, stored, size, *lengths, attributes, offset = _ENTRY.unpack(head)
         fields = self._file.read(sum(lengths))
         if len(fields) < sum(lengths):
-            raise _corrupt(f"its directory is cut, at byte {at:,}")
+            raise _corrupt(f"its directory is truncated at byte {at:,}")
         name, extra = fields[: lengths[0]], fields[lengths[0] : lengths[0] + lengths[1]]
         size, stored, offset = _read_zip64(extra, (size, stored, offset))
         offset += self._shift
         if offset + HEADER_BYTES + stored > self._start:
-            raise _corrupt(f"its directory has a member that ends behind the archive, at byte {at:,}")
+            raise _corrupt(f"its directory has a member that ends beyond the archive, at byte {at:,}")
         mode = attributes >> 16 if system in (_UNIX, _MACOS) else 0
         # Some programs for Windows write backslashes, which the format forbids.
         text = _decode(name, flags, extra).replace("\\", "/")
@@ -267,7 +267,7 @@ def _fields(extra: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _truncated(detail: str) -> SampleError:
-    return SampleError(Stage.LIST, FailureReason.TRUNCATED, f"the archive is cut, or is none: {detail}")
+    return SampleError(Stage.LIST, FailureReason.TRUNCATED, f"the archive is truncated, or not an archive: {detail}")
 
 
 def _corrupt(detail: str) -> SampleError:

@@ -526,7 +526,7 @@ def _are_dense(numbers: Collection[Any]) -> bool:
 
 
 def _combine(entries: Sequence[_Named]) -> ClassList:
-    """Returns the classes in the order of their numbers, or in that of the list.
+    """Returns the classes in the order of their numbers, or else of the list.
 
     Raises:
       ValueError: a name is not a text, only some classes have numbers, or two have the same number.

@@ -325,7 +325,7 @@ def describe_misspelled(counts: Mapping[Scalar, int]) -> list[str]:
     # Many rare classes are a long tail rather than typos.
     near = {label: find_near(label, frequent) for label in rare} if len(rare) <= _MOST_MISSPELLED else {}
     return [
-        f"the label {label!r} occurs once; did you mean {name!r}, which occurs {words[name]:,} times?"
+        f"the label {label!r} occurs once, and {name!r} {words[name]:,} times; if it is a typo, correct it in the input"
         for label, name in near.items()
         if name is not None
     ]

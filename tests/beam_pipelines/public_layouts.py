@@ -240,7 +240,7 @@ LAYOUTS = (
         "a folder of images in every class folder",
         "{cat,dog}/images/{1..2}.jpg",
         in_train(cat=2, dog=2),
-        notes="images in the class folders are no classes",
+        notes="images in the class folders are not classes",
     ),
     Layout(
         "splits below the classes",

@@ -129,7 +129,7 @@ RECORD_LAYOUTS = [
         {"Split-eval/data_tfrecord-00000-of-00001.gz": GZIP},
         {"validation": _labels(2)},
         input="Split-eval",
-        notes=["the split validation is that of the name of the input"],
+        notes=["the split validation comes from the name of the input"],
     ),
     RecordLayout(
         "one file of TFX's ExampleGen",

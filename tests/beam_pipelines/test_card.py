@@ -41,7 +41,7 @@ def out(pets, build):
 def test_the_card_has_the_numbers_of_the_manifest(out):
     card, manifest = (out / "README.md").read_text(), json.loads((out / "manifest.json").read_text())
     assert card.startswith(
-        "# pets\n\n\\- Cats \\& dogs.\n\n- Licence: CC-BY-4.0\n- Source: <https://example.org/pets?a=1>\n"
+        "# pets\n\n\\- Cats \\& dogs.\n\n- License: CC-BY-4.0\n- Source: <https://example.org/pets?a=1>\n"
     )
     for split, entry in manifest["splits"].items():
         assert f"| {split} | {entry['records']} | 1 | {entry['bytes']:,} |" in card
@@ -68,7 +68,7 @@ def test_names_of_the_input_are_no_markup(out):
 
 def test_without_settings_the_card_says_nothing_of_them(pets, tmp_path, build):
     card = (build(tmp_path, f"--input={pets}", *FLAGS) / "README.md").read_text()
-    assert not re.search(r"Licence|\bSource|None|license|Citation", card.replace("batch_size=None", ""))
+    assert not re.search(r"License|\bSource|None|license|Citation", card.replace("batch_size=None", ""))
     croissant = json.loads((tmp_path / "croissant.json").read_text())
     assert {"license", "url", "citeAs"}.isdisjoint(croissant)
     assert croissant["description"] == "30 records as TFRecord files."

@@ -78,7 +78,7 @@ def test_the_first_damaged_containers_are_named_and_the_others_are_counted(tmp_p
     assert ran.code == 3
     assert "5 containers were not read to their end" in ran.err
     assert [f"{number}.tar" in ran.err for number in range(5)] == [True, True, True, False, False]
-    assert "; 2 more; get a whole one" in ran.err
+    assert "; 2 more; get an intact copy" in ran.err
     summary = json.loads((tmp_path / "s.json").read_text())
     assert (summary["exit_code"], summary["status"]) == (3, "unpublished")
     assert summary["message"] in ran.err

@@ -207,14 +207,14 @@ HINTS = [
     Hint("or leave `label_type` out", f"{FOLDER} --label_type=float", PETS, [PETS_READ]),
     # Labels
     Hint(
-        "expected what separates them, in `label_separator`",
+        "give their separator in `label_separator`",
         TABLE,
         FLAT,
         [in_train(**{"['cat', 'pet']": 2, "['cat']": 2}), in_train(**{"cat|pet": 2, "cat": 2})],
         table("image,label", ["cat|pet", "cat", "cat|pet", "cat"]),
     ),
     Hint(
-        "expected what separates them, in `label_separator`",
+        "give their separator in `label_separator`",
         TABLE,
         FLAT,
         [
@@ -224,7 +224,7 @@ HINTS = [
         table("image,label", ["traffic light", "traffic", "light", "traffic"]),
     ),
     Hint(
-        "expected what separates them, in `label_separator`",
+        "give their separator in `label_separator`",
         TABLE,
         FLAT,
         [
@@ -234,7 +234,7 @@ HINTS = [
         table("image,label", ['"[\'cat\', ""it\'s, old""]"', "['dog']", "['dog']", "[]"]),
     ),
     Hint(
-        "expected what separates them, in `label_separator`",
+        "give their separator in `label_separator`",
         TABLE,
         FLAT,
         [in_train(**{"['1', '2']": 2, "['3', '4']": 2}), in_train(**{"[1, 2]": 2, "[3, 4]": 2})],
@@ -379,7 +379,6 @@ ELSEWHERE = {
     "if they are captions, use `layout=captions`": "tests/beam_pipelines/test_captions.py",
     "give TFRecord files as `input`": "tests/beam_pipelines/test_kept_records.py",
     "and samples are parts of them; use `layout=columns`": "tests/beam_pipelines/test_kept_records.py",
-    "name fewer of them, or leave `sample` out": "tests/beam_pipelines/test_verify_sample.py",
     "expected 1, 3 or 4, or `layout=array`": "tests/transforms/sources/records/test_pixel_records.py",
     "expected 1, 3 or 4 channels, or `layout=array`": "tests/transforms/sources/records/test_pixel_records.py",
     "or a size and a type such as `pixels=28x28:uint8`": "tests/transforms/sources/records/test_pixel_records.py",
@@ -408,9 +407,9 @@ ELSEWHERE = {
     "which is raw; leave `image_encoding` out, or ask for": "tests/beam_pipelines/test_bands.py",
     "how the names of masks end; leave `mask_suffix` out": "tests/beam_pipelines/test_mask_colors.py",
     "would be compressed as a photo; use `mask_column=": "test_what_messages_about_several_images_offer_is_right",
-    "and these have several; leave it out, and name": "test_what_messages_about_several_images_offer_is_right",
+    "and these rows have several images; leave it out": "test_what_messages_about_several_images_offer_is_right",
     "only has an effect with `map`; use, for example,": "tests/beam_pipelines/test_map.py",
-    "get a whole one, or use `allow_damaged_containers`": "tests/beam_pipelines/test_damaged_containers.py",
+    "get an intact copy, or use `allow_damaged_containers`": "tests/beam_pipelines/test_damaged_containers.py",
     "or ignore the column with `split_column=`": "tests/cases/columns.yaml",
     "use `requester_pays=PROJECT`": "tests/integration/test_gcs.py",
     "or set the command of Python workers by `environment_type`": "tests/integration/test_flink.py",

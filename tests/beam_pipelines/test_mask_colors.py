@@ -389,7 +389,7 @@ def test_masks_of_classes_that_do_not_fit_reject_their_sample(of_classes, save, 
     assert found["a"] == ("invalid_mask", f"the masks of cat and dog overlap in {overlap:,} pixels")
     assert found["b"][0] == "invalid_mask"
     assert found["b"][1].startswith("the mask of cat has several numbers besides 0")
-    assert found["c"] == ("invalid_mask", "the mask of big emu has another size than that of cat")
+    assert found["c"] == ("invalid_mask", "the mask of big emu has another size than the mask of cat")
     assert found["d"][0] == "mask_missing"
     (record,) = open_dataset(of_classes / "out").records("train")
     assert (record["mask"] == 1).all()

@@ -270,7 +270,7 @@ def test_the_name_of_a_single_input_may_say_its_split(tmp_path, form, name):
     split = {"test": "test", "flowers_val": "validation"}[name]
     found, notes = _list(tmp_path / "listed", flags)
     assert found == {split: 4}
-    assert f"the split {split} is that of the name of the input; " in notes
+    assert f"the split {split} comes from the name of the input; " in notes
     for number, said in enumerate(["--splits=train=1", flags[0].replace("--input=", "--input=train=")]):
         assert _list(tmp_path / f"said-{number}", [*flags[number:], said])[0] == {"train": 4}
 

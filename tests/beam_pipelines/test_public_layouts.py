@@ -141,7 +141,7 @@ def test_a_list_gives_the_classes_of_a_split_without_class_folders(files, name, 
     root = write_layout(Layout("a list", f"train/{{cat,dog}}/{{1..3}}.jpg {files}", tables=tables), tmp_path)
     records, notes = read([f"--input={root}", "--output=out"], tmp_path / "listing")
     assert records == {"train": {"cat": 3, "dog": 3}, "validation": {"cat": 2, "dog": 2}}
-    assert any(f"are those of {name}" in note for note in notes)
+    assert any(f"{name} has the labels of the images in" in note for note in notes)
     assert not any("not read" in note for note in notes)
 
 
@@ -166,7 +166,7 @@ def test_an_image_that_the_list_lacks_is_a_failure(make, convert, tmp_path):
     root = make(Layout("a list", "train/{cat,dog}/{1..3}.jpg val/v_{1..4}.jpg", tables=tables))
     ran = convert(f"--input={root}", f"--output={tmp_path / 'out'}", "--max_failures=1")
     assert ran.code == 0, ran.err
-    assert "are those of val.txt, which has 3, for 4 images" in ran.out
+    assert "val.txt has the labels of the images in val: 3 labels for 4 images" in ran.out
     manifest = manifest_of(tmp_path / "out")
     assert (manifest["records"], manifest["failure_reasons"]) == (9, {"label_missing": 1})
 

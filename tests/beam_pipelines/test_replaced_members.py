@@ -41,7 +41,7 @@ def test_the_last_of_several_members_is_the_sample_and_the_others_are_counted(
     manifest = manifest_of(tmp_path / "out")
     assert (manifest["listed"], manifest["records"], manifest["failures"]) == (copies + 1, 2, 0)
     assert manifest["replaced_members"] == copies - 1
-    assert f"members of archives that a later one of the same name replaced: {copies - 1}" in ran.out
+    assert f"members of archives that a later member of the same name replaced: {copies - 1}" in ran.out
     assert find_all(tmp_path / "out") == []
     (tmp_path / "last").mkdir()
     path = write_archive(tmp_path / "last" / name, [others[0], newer[-1]])

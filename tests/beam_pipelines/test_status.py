@@ -317,7 +317,7 @@ def test_a_runner_that_does_not_answer_is_named(source, status, run, is_advancin
     assert (found["state"], found["build"]["state"]) == ("unknown", "unknown")
     assert found["build"]["why"] == [f"{url} does not answer (Connection refused)"]
     shown = run("status", f"--output={source.output}").out
-    assert f"nobody knows whether the job runs: {url} does not answer (Connection refused)\n" in shown
+    assert f"it is unknown whether the job runs: {url} does not answer (Connection refused)\n" in shown
 
 
 def test_who_follows_a_job_does_not_wait_for_ever_for_its_runner(source, run, monkeypatch, tmp_path):

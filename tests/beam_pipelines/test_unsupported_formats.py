@@ -48,8 +48,8 @@ def save_arrays(folder: Path) -> None:
         ("train_32x32.mat", b"", "a MATLAB file"),
         ("unknown", b"MATLAB 5.0 MAT-file, Platform: GLNXA64", "a MATLAB file"),
         ("unknown", b"\x89HDF\r\n", "an HDF5 file"),
-        ("a.json", b'[\n  {"image": "0.jpg", "label": "a"}]', "a JSON array, not JSON lines"),
-        ("a.jsonl", b'[\n  {"image": "0.jpg", "label": "a"}]', "a JSON array, not JSON lines"),
+        ("a.json", b'[\n  {"image": "0.jpg", "label": "a"}]', "a JSON array"),
+        ("a.jsonl", b'[\n  {"image": "0.jpg", "label": "a"}]', "a JSON array"),
         ("a.json", b'{"0.jpg": "a", "1.jpg": "b"}', "a JSON object of names and labels"),
     ],
 )

@@ -96,7 +96,7 @@ def test_what_people_type_is_right(dataset, records, text):
         ("records['label', 'filename']", TypeError, "a feature is read alone: records['filename']"),
         ("records[records['filename']]", TypeError, "truth values"),
         ("dataset.records('train', verify='no')", TypeError, "verify='no': found str; expected True or False"),
-        ("open_dataset(dataset, cache_size='1GB')", ValueError, "found no cache"),
+        ("open_dataset(dataset, cache_size='1GB')", ValueError, "there is no cache"),
         ("records[0] in records", TypeError, "filter(key=...)"),
         ("records.index(records[0])", TypeError, "filter(key=...)"),
         ("records.count(0)", TypeError, "len(records.filter(label=...))"),

@@ -33,7 +33,7 @@ def list_archive(container: Partition, staging: StagingFiles, tally: Tally) -> I
 
 BOMB = (
     "too_large_file",
-    "the archive of {:,} bytes expands to more than 100 times its size; extract it if that is meant",
+    "the archive of {:,} bytes expands to more than 100 times its size; if this is intended, extract it",
 )
 
 

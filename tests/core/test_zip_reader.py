@@ -336,7 +336,9 @@ def test_a_bomb_is_listed_up_to_a_multiple_of_its_size(read, monkeypatch):
     monkeypatch.setattr(members, "FREE_BYTES", 1 << 18)
     data = zeros([1 << 16] * 1000)
     samples, failure, _ = read(data)
-    detail = f"the archive of {len(data):,} bytes expands to more than 100 times its size; extract it if that is meant"
+    detail = (
+        f"the archive of {len(data):,} bytes expands to more than 100 times its size; if this is intended, extract it"
+    )
     assert failure == ("too_large_file", detail)
     assert len(samples) == 100 * len(data) >> 16
 

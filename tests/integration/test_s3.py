@@ -112,7 +112,7 @@ def test_images_of_a_store_without_etags_are_read(server, local_shards, tmp_path
         built("--input=s3://photos", f"--output={tmp_path}", *FLAGS)
         assert shards_in(tmp_path) == local_shards
         ran = run("convert", f"--input={PHOTOS}", "--output=s3://datasets/bare", *FLAGS)
-    assert (ran.returncode, "the store tells no ETag of its objects" in ran.stderr) == (1, True), ran.stderr
+    assert (ran.returncode, "the store returns no ETags for its objects" in ran.stderr) == (1, True), ran.stderr
 
 
 def test_a_table_in_one_bucket_names_images_in_another_and_missing_ones_are_listed(server, tmp_path):

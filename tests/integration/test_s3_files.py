@@ -572,7 +572,7 @@ def test_a_profile_that_is_not_there_ends_the_build(monkeypatch):
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
 def test_an_endpoint_that_is_no_url_is_named(server, monkeypatch, variable):
     monkeypatch.setenv(variable, "minio:9000")
-    with pytest.raises(BuildError, match=r"minio:9000.*; look at AWS_ENDPOINT_URL$"):
+    with pytest.raises(BuildError, match=r"minio:9000.*; check AWS_ENDPOINT_URL$"):
         storage.read_bytes("s3://photos/a")
 
 

@@ -421,7 +421,7 @@ def test_an_object_that_is_there_can_be_kept(store, sizes):
 def test_a_file_of_a_dataset_is_written_once(store):
     for _ in range(2):  # a second attempt writes the same
         storage.write_once(f"{store}/a", b"mine", staging=f"{store}/staging")
-    with pytest.raises(BuildError, match="/a has been written by another build meanwhile"):
+    with pytest.raises(BuildError, match="/a was written by another build in the meantime"):
         storage.write_once(f"{store}/a", b"theirs", staging=f"{store}/staging")
     assert storage.read_bytes(f"{store}/a") == b"mine"
 

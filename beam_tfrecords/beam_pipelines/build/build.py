@@ -167,7 +167,7 @@ def _build(
         previous = open_previous(spec)
         if previous.warning:
             show(
-                f"warning: {spec.output}: {previous.warning}; until a whole one takes its place, readers fail",
+                f"warning: {spec.output}: {previous.warning}; readers fail until a new build replaces it",
                 file=sys.stderr,
             )
         # These import NumPy, which a refused command does not need.

@@ -60,7 +60,7 @@ def finish(
     """
     unchanged = outcome.path if isinstance(outcome, Published) and outcome.is_unchanged else None
     if isinstance(outcome, Published) and (overtaken := _find_overtaken(output)):
-        show(f"note: {overtaken}; neither the report nor what is left over is touched", file=sys.stderr)
+        show(f"note: {overtaken}; the report and leftover files stay as they are", file=sys.stderr)
         return outcome, None
     if isinstance(outcome, Published):
         # A worker that failed to update LATEST reported nothing.

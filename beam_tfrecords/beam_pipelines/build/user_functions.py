@@ -46,7 +46,7 @@ def find_functions(spec: BuildSpec) -> BuildSpec:
         return spec
     if len(spec.input) > 1:
         raise RequestError(
-            f"`input={inputs[0]}`: a function is the only input; expected its parts in `parts`", code="several_inputs"
+            f"`input={inputs[0]}`: a function is read alone; expected its parts in `parts`", code="several_inputs"
         )
     (name,) = inputs
     given = name.function if isinstance(name, GivenFunction) else name
@@ -69,7 +69,7 @@ def _find(given: str | Callable[..., Any], named: str, shown: str, revision: str
         if file is None:
             raise RequestError(
                 f"{shown}: there is no module {module} in {storage.absolute('.')} or where Python looks for modules; "
-                f"expected for instance {module.replace('.', '/')}.py",
+                f"expected {module.replace('.', '/')}.py, for example",
                 code="unknown_module",
             )
     else:

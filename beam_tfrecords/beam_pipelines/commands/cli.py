@@ -119,7 +119,7 @@ def _explain(error: Exception | KeyboardInterrupt, name: str, argv: Sequence[str
 def run(*command: str) -> None:
     """The console script: runs the command line, preceded by the given arguments.
 
-    The exit code is that of the work. Output that cannot be written does not change it, unless the command only prints.
+    The work decides the exit code. Output that cannot be written does not change it, unless the command only prints.
     A reader that exits early, such as `head`, ends such a command without a message. Characters that the terminal
     cannot show are printed as escapes.
     """

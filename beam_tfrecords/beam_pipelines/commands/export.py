@@ -58,5 +58,7 @@ def make_parser() -> Parser:
     parser.add_folder("dataset", "the --output of a build")
     parser.add_argument("--to", metavar="FOLDER", required=True, help="a new or empty folder; local, gs:// or s3://")
     parser.add_argument("--split", metavar="NAME", help="export this split only")
-    parser.add_argument("--where", metavar="CONDITION", help="export such as \"label = 'cat' and sharpness < 20\"")
+    parser.add_argument(
+        "--where", metavar="CONDITION", help="only records such as \"label = 'cat' and sharpness < 20\""
+    )
     return parser

@@ -301,7 +301,9 @@ def make_parser() -> Parser:
     )
     parser.add_argument("--split", metavar="NAME", help="split of the examples (the first; with --where, all)")
     chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--where", metavar="CONDITION", help="show such as \"label = 'cat' and sharpness < 20\"")
+    chosen.add_argument(
+        "--where", metavar="CONDITION", help="only records such as \"label = 'cat' and sharpness < 20\""
+    )
     count = argument(whole_number(0))
     parser.add_argument("--examples", metavar="N", type=count, default=3, help="show at most N examples (3)")
     chosen.add_argument("--image", metavar="N", type=count, help="show the N-th record of the split alone, from 0")
@@ -329,7 +331,7 @@ def _read_numbered(
         for place, group in itertools.groupby(placed, operator.itemgetter(0)):
             if place >= len(shards):
                 raise BuildError(
-                    f"{dataset.path}: its manifest counts more records of split {split} than its shards have"
+                    f"{dataset.path}: its manifest counts more records in split {split} than the shards have"
                 )
             shard, row, offset = shards[place], 0, 0
             try:
@@ -349,7 +351,7 @@ def _read_numbered(
                 raise BuildError(f"{shard.file}, record {row} at offset {offset}: {error}") from error
             except (OSError, EOFError, ValueError, IndexError, StopIteration, zlib.error) as error:
                 raise BuildError(
-                    f"{shard.file} cannot be read: {error or 'it ends before a record of its index'}"
+                    f"{shard.file} cannot be read: {error or 'it ends before a record that its index names'}"
                 ) from error
 
 

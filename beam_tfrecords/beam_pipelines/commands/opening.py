@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ def open_dataset_or_files(path: str) -> Dataset | RecordFiles:
     """Opens the finished dataset at a path, or finds the TFRecord files there.
 
     Raises:
-      RequestError: there is neither; says what is there instead.
+      RequestError: the path has neither; the message says what it has.
       BuildError: the dataset's manifest cannot be read.
     """
     try:
@@ -33,16 +34,15 @@ def open_dataset_or_files(path: str) -> Dataset | RecordFiles:
         found = find_foreign_files(path, error) if kind in (None, RECORDS) else None
         if found:
             return found
-        if seen := _describe_input(storage.absolute(path)):
-            raise RequestError(f"{error.message}; {seen}", code=error.code) from error
-        raise
+        absolute = storage.absolute(path)
+        seen = _describe_input(absolute, is_known=kind not in (None, "image_folder"))
+        if error.code != "no_dataset" or not seen:
+            raise
+        raise RequestError(f"{absolute} is not a dataset (the `output` of a build); {seen}", code=error.code) from error
 
 
-def _describe_input(path: str) -> str:
-    """Says what `convert` would read a local path as, and how to see more.
-
-    Returns "" if `convert` would refuse it, and for the output of an unfinished build.
-    """
+def _describe_input(path: str, *, is_known: bool) -> str:
+    """Says what `convert` takes a local path for, or why it refuses a file with a known extension; "" for others."""
     from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
     from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 
@@ -50,8 +50,11 @@ def _describe_input(path: str) -> str:
         return ""
     try:
         _, source = open_spec_source(read_build_spec({"input": path, "output": f"{path}.out"}))
-    except (RequestError, BuildError, OSError):
+    except RequestError as error:
+        return (
+            re.sub(r"\A`input=[^`]*`(: )?", lambda start: "" if start[1] else "it", error.message) if is_known else ""
+        )
+    except (BuildError, OSError):
         return ""
-    contents = ", ".join(sorted(content.value for content in source.description.provides))
     command = shlex.join(["beam-tfrecords", "convert", f"--input={path}", "--output=FOLDER", "--dry_run"])
-    return f"it is an input, which convert reads as {source.name}, with {contents}; this lists it: {command}"
+    return f"convert reads it as {source.name}; this lists it: {command}"

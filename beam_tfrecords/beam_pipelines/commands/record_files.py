@@ -30,7 +30,12 @@ from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.records.image_features import choose_features
 from beam_tfrecords.transforms.sources.records.record_datasets import find_ours
-from beam_tfrecords.transforms.sources.records.record_files import RecordFiles, count_files, find_record_files
+from beam_tfrecords.transforms.sources.records.record_files import (
+    RecordFiles,
+    count_files,
+    find_record_files,
+    is_record_file,
+)
 from beam_tfrecords.transforms.sources.records.record_rows import scan_file
 from beam_tfrecords.transforms.sources.registry import RECORDS
 from beam_tfrecords.transforms.sources.tables.cells import read_cell
@@ -61,6 +66,8 @@ def find_foreign_files(path: str, error: RequestError) -> RecordFiles | None:
     try:
         ours = (storage.join(path, name) for name in (MANIFEST, LATEST))
         if any(map(storage.exists, ours)) or storage.is_folder(Workspace(path).path):
+            return None
+        if storage.is_file(path) and not is_record_file(path):
             return None
         found = find_record_files(path)
     except (OSError, RequestError, storage.SchemeError) as unreadable:

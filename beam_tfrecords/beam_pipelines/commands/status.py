@@ -47,7 +47,7 @@ from beam_tfrecords.transforms.workspace.build_folder import Workspace
 # State of a build -> introduces the runner's reason.
 _SAID = {
     "dead": "the job has ended",
-    "unknown": "nobody knows whether the job runs",
+    "unknown": "it is unknown whether the job runs",
     **dict.fromkeys(("running", "submitted"), "the job cannot succeed"),
 }
 _FOLLOW_SECONDS = 2.0
@@ -163,7 +163,7 @@ def _find_failure(build: BuildState) -> tuple[int, str] | None:
         case "refused":
             return WRONG_REQUEST, build.why[0]
         case "unknown":
-            return FAILED, f"{build.why[0]}, so nobody knows how the job ends; run this command again"
+            return FAILED, f"{build.why[0]}, so the end of the job is unknown; run this command again"
         case "dead":
             why = build.why[0] if build.why else "it ended without a result"
             return FAILED, f"the build is dead: {why}; the command that started it resumes from its finished blocks"
@@ -212,7 +212,7 @@ def _follow(output: str, summary: RunSummary) -> OutputState:
         if followed is None:
             summary.succeeded = storage.stat(storage.join(published.path, SUCCESS)).modified
     elif followed is not None:
-        why = f"the build ended, and {output} holds no dataset of it; the log of its runner may say why"
+        why = f"the build ended without a dataset in {output}; the log of its runner may say why"
         summary.add_failure(FAILED, why)
         return found
     if found.latest_damage and not summary.exit_code:

@@ -26,10 +26,10 @@ HEADERS = {"records": "records", "failures": "failures", "bytes": "size"}
 # Metric -> its line, with `{}` for the number or the counts by name, or `{name}` for one of the counts.
 LINES = {
     "filtered": "filtered: {}",
-    "replaced_members": "members of archives that a later one of the same name replaced: {}",
+    "replaced_members": "members of archives that a later member of the same name replaced: {}",
     "stored_as_png": "stored as PNG, because only PNG and plain JPEG files are kept: {}",
     "kept_turned": "note: kept files with an EXIF orientation, which no reader of the dataset applies: {}; "
-    "`image_encoding=jpeg` stores them upright, `orientation=ignore` says that they are meant as they are",
+    "`image_encoding=jpeg` stores them upright, `orientation=ignore` keeps them as they are",
     "dim_images": "note: images of 16 bits that are nearly black in 8: {images:,}, with {maximum} of 255 as the "
     "largest stored value; `image_encoding=png` `bit_depth=16` stores their values as they are",
     "objects": "objects: {}",
@@ -292,7 +292,7 @@ def describe_near_duplicates(counts: Mapping[str, int]) -> list[str]:
     if unhashed := counts.get("not_hashed"):
         lines.append(
             f"note: images that have no `phash` in the index and were not searched for near-duplicates: {unhashed:,}; "
-            "files that are kept as they are have none, nor have records reused from a dataset without the column"
+            "kept files have none, and neither do records reused from a dataset without the column"
         )
     if cut := counts.get("ranges_cut"):
         lines.append(

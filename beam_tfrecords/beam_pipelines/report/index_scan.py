@@ -68,7 +68,7 @@ class ChosenRecord:
 
 @dataclasses.dataclass(frozen=True)
 class IndexScan:
-    """What the index shows.
+    """Numbers and records that the report takes from the index.
 
     Attributes:
       chosen: records to show, by group.

@@ -39,7 +39,7 @@ from beam_tfrecords.transforms.request.published_settings import publish_setting
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger
 
 _MOST_CLASSES = 60
-_SAMPLED = f"sizes and pictures are those of {MOST_ROWS:,} records, a random sample"
+_SAMPLED = f"sizes and pictures come from a random sample of {MOST_ROWS:,} records"
 _MOST_LINES = 100_000
 # In bytes; a group of a million copies is one line.
 _MOST_LINE = 256 << 20
@@ -280,7 +280,7 @@ def _failures(dataset: Dataset) -> list[tuple[str, int, list[dict[str, Any]]]]:
 def _duplicates(dataset: Dataset) -> list[Mapping[str, Any]]:
     """Returns the first groups of copies and of near-duplicates; reads at most 100,000 lines of the list."""
     kinds: dict[str, list[Mapping[str, Any]]] = {"exact": [], "near": []}
-    if not any(dataset.manifest.get(name, {}).get("groups") for name in ("duplicates", "near_duplicates")):
+    if not any(dataset.manifest[name].get("groups") for name in ("duplicates", "near_duplicates")):
         return []
     for group in _first_lines(dataset, DUPLICATES, GROUP_CHECK):
         found = kinds[group.get("kind", "exact")]

@@ -72,7 +72,7 @@ _OF_BEAMS_S3 = dict.fromkeys(
         "s3_disable_ssl",
     ),
     "s3:// is read with boto3, which takes the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, "
-    "AWS_ENDPOINT_URL, AWS_CA_BUNDLE and AWS_DEFAULT_REGION; expected those instead",
+    "AWS_ENDPOINT_URL, AWS_CA_BUNDLE and AWS_DEFAULT_REGION; set these instead",
 )
 
 

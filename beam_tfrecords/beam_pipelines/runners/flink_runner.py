@@ -298,7 +298,7 @@ def get(url: str) -> Any:
     """
     # An untrusted folder may contain any URL, and other schemes could read files of this machine.
     if not url.startswith(("http://", "https://")):
-        raise ValueError(f"{url} is no address of Flink")
+        raise ValueError(f"{url} is not an address of Flink")
     with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:
         return json.load(response)
 

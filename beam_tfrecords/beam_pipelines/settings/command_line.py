@@ -41,7 +41,7 @@ examples:
   beam-tfrecords convert photos/ out/ --image_size=256
   beam-tfrecords convert photos/ out/ --splits=train=0.9,validation=0.1
   beam-tfrecords convert labels.csv out/ --image_column=path --label_column=kind
-  beam-tfrecords convert --spec=a.yaml --runner=FlinkRunner --flink_master=h:8081
+  beam-tfrecords convert --spec=a.yml --runner=FlinkRunner --flink_master=h:8081
 
 Every other flag goes to Beam (--runner, --direct_num_workers, ...). On Flink,
 --max_slots=NUMBER leaves the other free task slots to other jobs.
@@ -130,7 +130,7 @@ class Parser(argparse.ArgumentParser):
                 said = dict.fromkeys(other for other, one in zip(names, actions, strict=True) if one is action)
                 if len(said) > 1:
                     target = "; --to names the folder to write" if "--to" in self._option_string_actions else ""
-                    self.error(f"{' and '.join(said)} name the same folder, that of the dataset; give one{target}")
+                    self.error(f"{' and '.join(said)} both name the folder of the dataset; give one{target}")
                 self.error(f"{name} is given more than once; give it once")
         return self.parse_known_args(flags)
 

@@ -59,10 +59,10 @@ class Condition:
         return frozenset(names_in(self._whole, self.schema))
 
     def check_classes(self, class_names: Collection[str]) -> None:
-        """Checks that the condition names no misspelled class.
+        """Checks the classes that the condition names.
 
         Raises:
-          RequestError: it does.
+          RequestError: a class is misspelled.
         """
         make_condition(self.text, self.schema, class_names)
 

@@ -161,7 +161,7 @@ def _place_keypoints(
     data = b"".join(objects.keypoints[n] for n in kept)
     points = np.frombuffer(data, "<f4").astype(float).reshape(len(kept), -1, 3)
     if not np.isfinite(points).all():
-        raise SampleError(Stage.LABEL, FailureReason.INVALID_ROW, "the keypoints of an object are no numbers")
+        raise SampleError(Stage.LABEL, FailureReason.INVALID_ROW, "the keypoints of an object are not numbers")
     upright = points[..., :2] * (scale[:2] if objects.is_normalized else 1)
     shares = map_points(upright, to_stored) / (geometry.final_width, geometry.final_height)
     is_there = see_points(shares, points[..., 2])

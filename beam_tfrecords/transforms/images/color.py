@@ -179,10 +179,10 @@ def _to_8_bits(image: Image.Image) -> Image.Image:
     key = image.info.get("transparency")
     if image.mode.startswith("I;16"):
         values = values.astype(np.uint16)
-        grey = (values // 257 + (values % 257 > 128)).astype(np.uint8)
+        gray = (values // 257 + (values % 257 > 128)).astype(np.uint8)
     else:
-        grey = stretch(values, image.format, np.uint8)
-    converted = Image.fromarray(grey)
+        gray = stretch(values, image.format, np.uint8)
+    converted = Image.fromarray(gray)
     if isinstance(key, int):
         converted.putalpha(Image.fromarray(np.where(values == key, 0, 255).astype(np.uint8)))
     return converted

@@ -205,7 +205,7 @@ def _read_tiff(data: bytes, spec: ImageSpec) -> ReadArray:
     with decoder_errors():
         pages = [page for page in _read_pages(data) if not page.get(_SUBFILE, 0) & _NO_PAGE]
         if not pages or _DNG_VERSION in pages[0]:
-            raise decode_error(FailureReason.UNSUPPORTED_FORMAT, "camera raw files (DNG, NEF, ...) are no arrays")
+            raise decode_error(FailureReason.UNSUPPORTED_FORMAT, "camera raw files (DNG, NEF, ...) are not arrays")
         if len(pages) > 1 and spec.pages is None:
             detail = f"a TIFF of {len(pages)} pages; `pages=bands` takes all as channels, `pages=first` the first"
             raise unsupported(detail)
@@ -287,7 +287,7 @@ def _find_dtype(tags: _Tags) -> np.dtype[Any]:
     is_number = len(bits) == len(formats) == 1 and bits <= ({32, 64} if kind == "f" else {8, 16, 32})
     if not (kind and is_number and order == 1 and colors in _PLAIN_COLORS):
         detail = f"bits {sorted(bits)}, sample format {sorted(formats)}, fill order {order}, photometric {colors}"
-        raise unsupported(f"a TIFF that is no array of numbers: {detail}")
+        raise unsupported(f"a TIFF without a plain array of numbers: {detail}")
     prefix = ">" if getattr(tags, "prefix", b"II") == b"MM" else "<"
     return np.dtype(f"{prefix}{kind}{bits.pop() // 8}")
 

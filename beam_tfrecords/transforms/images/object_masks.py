@@ -86,7 +86,7 @@ def _find_outline(
 
 
 def _turn_upright(mask: np.ndarray, geometry: Geometry) -> np.ndarray:
-    """Returns a mask as that of the upright image, in its own size."""
+    """Rotates a mask as its image is rotated; keeps its size."""
     height, width = geometry.upright_size
     orientation = max(geometry.orientation, geometry.kept_orientation)
     return place_mask(mask, Geometry(geometry.height, geometry.width, orientation, height, width, height, width))
@@ -110,7 +110,7 @@ def draw_polygons(polygons: Sequence[np.ndarray] | RunLengths, to_stored: np.nda
         if polygons.size not in (geometry.upright_size, (geometry.height, geometry.width)):
             # Checked before the mask is allocated, because run lengths may claim any size.
             height, width = polygons.size
-            detail = f"the run lengths of an object are those of {width} x {height} pixels (width x height)"
+            detail = f"the run lengths of an object fit {width} x {height} pixels (width x height)"
             raise invalid_mask(f"{detail}, which is not the size of its image")
         return place_mask(polygons.mask(), geometry)
     mask = np.zeros((geometry.final_height, geometry.final_width), np.uint8)

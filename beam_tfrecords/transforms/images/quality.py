@@ -54,31 +54,31 @@ def measure_array(pixels: np.ndarray, order: str) -> Quality:
       pixels: [H, W], or [H, W, C] in the given order, uint8 or uint16. Transparency is ignored.
       order: order of the channels: "RGB", "BGR" or "RGBA"; ignored for [H, W].
     """
-    grey = _to_grey(cv2.resize(pixels, (_SIDE, _SIDE), interpolation=cv2.INTER_NEAREST_EXACT), order)
-    return _measure(grey, (pixels[begin:end] for begin, end in _band_rows(len(pixels))), order)
+    gray = _to_gray(cv2.resize(pixels, (_SIDE, _SIDE), interpolation=cv2.INTER_NEAREST_EXACT), order)
+    return _measure(gray, (pixels[begin:end] for begin, end in _band_rows(len(pixels))), order)
 
 
 def measure_image(image: Image.Image) -> Quality:
     """Measures an L, RGB or RGBA image; copies only the needed pixels of a large one."""
     if image.height * image.width <= _COPIED:
         return measure_array(np.asarray(image), image.mode)
-    grey = _to_grey(np.asarray(image.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)), image.mode)
+    gray = _to_gray(np.asarray(image.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)), image.mode)
     bands = (np.asarray(image.crop((0, begin, image.width, end))) for begin, end in _band_rows(image.height))
-    return _measure(grey, bands, image.mode)
+    return _measure(gray, bands, image.mode)
 
 
-def _measure(grey: np.ndarray, bands: Iterable[np.ndarray], order: str) -> Quality:
+def _measure(gray: np.ndarray, bands: Iterable[np.ndarray], order: str) -> Quality:
     """Measures an image by its 64 x 64 gray values, and its bands in the given order of channels."""
-    brightness = cv2.sumElems(grey)[0] / _VALUES
-    contrast = math.sqrt(max(0.0, _sum_of_squares(grey) / _VALUES - brightness * brightness))
-    parts = [cv2.Laplacian(_to_grey(band, order), cv2.CV_16S) for band in bands]
+    brightness = cv2.sumElems(gray)[0] / _VALUES
+    contrast = math.sqrt(max(0.0, _sum_of_squares(gray) / _VALUES - brightness * brightness))
+    parts = [cv2.Laplacian(_to_gray(band, order), cv2.CV_16S) for band in bands]
     count = sum(part.size for part in parts)
     mean = sum(cv2.sumElems(part)[0] for part in parts) / count
     sharpness = max(0.0, sum(map(_sum_of_squares, parts)) / count - mean * mean)
-    return Quality(brightness, contrast, _perceptual_hash(grey), sharpness)
+    return Quality(brightness, contrast, _perceptual_hash(gray), sharpness)
 
 
-def _to_grey(pixels: np.ndarray, order: str) -> np.ndarray:
+def _to_gray(pixels: np.ndarray, order: str) -> np.ndarray:
     """Converts to gray; returns [H, W] uint8."""
     if pixels.dtype == np.uint16:
         pixels = (pixels >> 8).astype(np.uint8)
@@ -99,7 +99,7 @@ def _sum_of_squares(values: np.ndarray) -> float:
     return float(flat @ flat)
 
 
-def _perceptual_hash(grey: np.ndarray) -> int:
-    means = cv2.resize(grey, (_SQUARE, _SQUARE), interpolation=cv2.INTER_AREA).astype(np.float64)
+def _perceptual_hash(gray: np.ndarray) -> int:
+    means = cv2.resize(gray, (_SQUARE, _SQUARE), interpolation=cv2.INTER_AREA).astype(np.float64)
     frequencies = (_COSINES @ means @ _COSINES.T).ravel()
     return int.from_bytes(np.packbits(frequencies > np.sort(frequencies)[_MEDIAN]).tobytes(), "big")

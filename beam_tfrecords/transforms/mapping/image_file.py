@@ -213,7 +213,7 @@ def merge_masks(images: Mapping[str, bytes], spec: ImageSpec) -> bytes | None:
             raise error.about(name) from error
         merged = np.zeros(mask.shape, np.uint16) if merged is None else merged
         if mask.shape != merged.shape:
-            raise invalid_mask(f"the mask of {name} has another size than that of {next(iter(names.values()))}")
+            raise invalid_mask(f"the mask of {name} has another size than the mask of {next(iter(names.values()))}")
         inside = mask > 0
         if inside.any() and mask[inside].min() < mask.max():
             raise invalid_mask(

@@ -191,7 +191,7 @@ def unpack_polygons(packed: bytes) -> list[np.ndarray] | RunLengths:
         height, width, counts = value
         lengths = _decode(counts) if isinstance(counts, str) else np.array(counts, np.int64)
         if (lengths < 0).any() or lengths.sum() != height * width:
-            raise ValueError(f"its run lengths are not those of {width} x {height} pixels (width x height)")
+            raise ValueError(f"its run lengths do not fit {width} x {height} pixels (width x height)")
         return RunLengths((height, width), lengths)
     polygons = [np.frombuffer(corners, "<f4") for corners in value]
     if any(len(corners) % 2 or not np.isfinite(corners).all() for corners in polygons):

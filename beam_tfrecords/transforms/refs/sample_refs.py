@@ -109,7 +109,7 @@ def is_object_mask(name: str) -> bool:
 
 
 def is_mask(name: str) -> bool:
-    """Whether an image of a sample is its mask, or that of one of its classes or objects."""
+    """Whether an image of a sample is a mask: of the image, of a class or of an object."""
     return name.partition("/")[0] == MASK
 
 

@@ -266,7 +266,7 @@ class OutputSettings:
     )
     license: str | None = setting(
         None,
-        help="licence of the data, such as CC-BY-4.0 or a URL, for its card",
+        help="license of the data, such as CC-BY-4.0 or a URL, for its card",
         group=OUTPUT,
         read=read_text,
         decides_bytes=False,
@@ -436,7 +436,7 @@ class BuildSpec(ScheduleSpec, ImageSpec, OutputSettings, SourceSpec):
 def _rules(request: BuildSpec) -> Iterator[tuple[bool, str, str]]:
     """Yields the rules about settings that exclude or need each other: whether one is broken, its code and message."""
     size, mode, encoding, channels = request.image_size, request.resize_mode, request.image_encoding, request.channels
-    lacks, other = ("transparency", "webp") if channels == 4 else ("grey images", "jpeg")
+    lacks, other = ("transparency", "webp") if channels == 4 else ("gray images", "jpeg")
     fields = request.layout.fields if request.layout else frozenset()
     has_array, has_several = Content.ARRAY in request.required, bool(request.layout and request.layout.image_names)
     of_mask = "mask_colors" if request.mask_colors else "mask_values"

@@ -54,7 +54,7 @@ def is_class_file(name: str) -> bool:
 
 
 def read_class_file(path: str, *, are_numbered: bool = False) -> ClassList:
-    """Reads a file of class names of bounded size; `are_numbered` is that of `parse_class_file`.
+    """Reads a file of class names of bounded size; `are_numbered` is as in `parse_class_file`.
 
     Raises:
       ValueError: it is too large, or in no known form.

@@ -98,7 +98,7 @@ class Tally:
         self.fields[(file, _OTHER_FIELDS) if is_new else (file, field)] += count
 
     def add_special(self, kind: str, key: str) -> None:
-        """Counts an entry that is no file, such as a link in an archive; no folder has it."""
+        """Counts an entry that is not a file, such as a link in an archive; no folder has it."""
         self.see(key)
         self._count(kind, 1, [key])
 

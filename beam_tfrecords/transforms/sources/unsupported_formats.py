@@ -67,7 +67,7 @@ _PAIR_LIST = re.compile(
     rb"(?:[^\W\d][^\t\r\n]*\t\d+\t(?:[^\W\d][^\t\r\n]*\t)?\d+[ \t]*(?:\r?\n|$)){2}"
 )
 PAIRS = UnsupportedFormat("a list of pairs of images, as that of LFW", "lists-of-pairs")
-JSON_ARRAY = UnsupportedFormat("a JSON array, not JSON lines", "json-arrays")
+JSON_ARRAY = UnsupportedFormat("a JSON array", "json-arrays")
 JSON_OBJECT = UnsupportedFormat("a JSON object of names and labels", "json-objects-of-names-and-labels")
 
 
@@ -141,7 +141,7 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
 
 
 def refuse_list(path: str, start: bytes) -> RequestError | None:
-    """Returns the error for a list whose lines are no rows, with boxes or pairs of images; None for other text."""
+    """Returns the error for a list whose lines are not rows, with boxes or pairs of images; None for other text."""
     if _PAIR_LIST.match(start):
         return refuse_unsupported(path, PAIRS)
     if not _BOX_LIST.match(start):
@@ -178,7 +178,7 @@ def refuse_pixels(path: str, shape: Sequence[int], settings: Mapping[str, str]) 
     """
     height, width, *_ = shape
     return RequestError(
-        f"{quote_input(path)} holds the pixels of images of {height} x {width}; expected their paths",
-        [Suggestion("the images that the pixels make", {"source": "pixel_table", **settings})],
+        f"{quote_input(path)} holds the pixels of {height} x {width} images; expected paths of images",
+        [Suggestion("the images made from these pixels", {"source": "pixel_table", **settings})],
         code="embedded_pixels",
     )

@@ -75,8 +75,7 @@ def check_versions_root(output: str, versions: Iterable[Version]) -> None:
         return
     if read_pointer(output, LATEST) == "":
         raise RequestError(
-            f"`output={output}`: has a {LATEST} that names no version, and there is none; move or delete it, or choose "
-            "another folder",
+            f"`output={output}`: has a {LATEST} but no version; move or delete it, or choose another folder",
             code="invalid_latest",
         )
 

@@ -294,7 +294,7 @@ def test_keypoints_are_those_of_the_objects_that_are_left():
 
 
 def test_keypoints_that_are_no_numbers_reject_the_sample():
-    with pytest.raises(SampleError, match="the keypoints of an object are no numbers"):
+    with pytest.raises(SampleError, match="the keypoints of an object are not numbers"):
         place(boxed((0, 0, 9, 9), keypoints=(np.array([1, np.nan, 2], "<f4").tobytes(),)), GEOMETRY)
 
 

@@ -161,7 +161,7 @@ def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
     separator, text = several
     raise RequestError(
         f"`input={', '.join(spec.input)}`: labels such as {printable(repr(text))} may be several classes "
-        "in one cell; expected what separates them, in `label_separator`",
+        "in one cell; give their separator in `label_separator`",
         [
             Suggestion(f"the classes between {separator!r}", {"label_separator": separator}),
             Suggestion("each cell as one class", {"label_separator": ""}),
@@ -311,7 +311,7 @@ def _describe_one_hot(spec: BuildSpec, source: Source, listing: Listing) -> Iter
 def resolve_heads(
     spec: BuildSpec, source: Source, listing: Listing, tally: Tally, kept: Mapping[str, Sequence[str]]
 ) -> dict[str, ClassNames]:
-    """Returns feature -> its classes: those of the request, or of all values of the column, as labels have them.
+    """Returns feature -> its classes: from the request, or else all values of the column, as for labels.
 
     Args:
       spec: the request, with its layout.
@@ -321,7 +321,7 @@ def resolve_heads(
       kept: feature -> classes of the dataset whose indices may be kept, in index order.
 
     Raises:
-      RequestError: the values of a column are no classes, or not in the request.
+      RequestError: the values of a column are not classes, or not in the request.
     """
     found: dict[str, ClassNames] = {}
     for name, head in spec.layout.heads.items() if spec.layout else ():

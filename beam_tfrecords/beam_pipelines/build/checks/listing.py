@@ -74,8 +74,8 @@ def check_listing(
     where = f"`input={', '.join(spec.input)}`"
     if not listing.total and tally.counts[OTHER_CLASS]:
         raise RequestError(
-            f"`classes={','.join(spec.classes)}`: no sample has one of these classes, and "
-            f"{tally.counts[OTHER_CLASS]:,} have others",
+            f"`classes={','.join(spec.classes)}`: no sample has one of these classes; "
+            f"{tally.counts[OTHER_CLASS]:,} samples have others",
             code="class_without_samples",
         )
     if not listing.total:

@@ -1,4 +1,4 @@
-"""Chooses the list of classes that names the labels of an input: that of the request, or one found beside the input."""
+"""Chooses the list of classes that names the labels of an input: from the request, or from a file beside the input."""
 
 from __future__ import annotations
 

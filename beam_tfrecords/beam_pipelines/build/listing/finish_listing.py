@@ -212,7 +212,9 @@ def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
     found = f"{what}, and an unknown number of samples is lost: {'; '.join([*shown, *more])}"
     if spec.allow_damaged_containers:
         return found
-    raise LimitError(f"{found}; get a whole one, or use `allow_damaged_containers` to leave out what is lost")
+    raise LimitError(
+        f"{found}; get an intact copy, or use `allow_damaged_containers` to build without the lost samples"
+    )
 
 
 def _selects_later(spec: BuildSpec, source: Source) -> bool:

@@ -140,8 +140,8 @@ def lock_output(spec: BuildSpec, runner: Runner | None = None) -> Iterator[Locke
 
 def _show_wait(output: str, holder: str, seconds: float) -> None:
     show(
-        f"waiting: {output} is held by {holder}, which may have died: at most {math.ceil(seconds)} s, until it renews "
-        "its lease or the lease is stale",
+        f"waiting: {output} is held by {holder}, which may have died: at most {math.ceil(seconds)} s, until its lease "
+        "is renewed or expires",
         file=sys.stderr,
     )
 

@@ -196,7 +196,7 @@ def point_to_whole(spec: BuildSpec, path: str) -> None:
 
 
 def choose_version(spec: BuildSpec, folder: str, previous: Previous) -> str:
-    """Returns the name of the version that a build writes: that of the resumed attempt, or a new one.
+    """Returns the name of the version that a build writes: the name of the resumed attempt, or a new one.
 
     Registers the version, which marks everything in its folder as ours.
 

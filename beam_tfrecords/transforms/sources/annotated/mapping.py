@@ -156,7 +156,7 @@ class _Functions(functions.Functions):
             if not any(map(math.isnan, turned)):
                 x, y, width, height, angle = turned
                 if abs(angle) > 2 * math.pi:
-                    raise ValueError(f"the angle {angle:g} of a box is no number of radians")
+                    raise ValueError(f"the angle {angle:g} of a box is not in radians")
                 return turn_box((x - width / 2, y - height / 2, x + width / 2, y + height / 2), angle)
             sides = [(name[:1], as_number(value)) for name, value in _leaves(shape) if name[:1] in ("x", "y")]
             are_points = [name for name, _ in sides] == ["x", "y"] * (len(sides) // 2) and len(sides) >= _LEAST_SIDES
@@ -462,7 +462,7 @@ def number_names(classes: ClassList) -> dict[str, str]:
 
 
 def _parse_kinds(found: Mapping[str, Any]) -> Iterator[ObjectMapping]:
-    """Yields the kinds of objects: those of a list, each with its keys, or the one of the mapping itself."""
+    """Yields the kinds of objects: each entry of a list with its own keys, or the mapping itself as the only kind."""
     kinds = found.get("objects")
     shared = {key: found[key] for key in _OBJECT_KEYS if key in found}
     if isinstance(kinds, list):
@@ -548,7 +548,7 @@ def _expand_range(word: str) -> list[str]:
     first, dots, last = (part.strip() for part in word.partition(".."))
     names = count_columns(first, last) if dots else []
     if dots and not names:
-        raise ValueError(f"{word} is no range; expected one word with numbers that ascend, such as x0..x135")
+        raise ValueError(f"{word} is not a range; expected one word with numbers that ascend, such as x0..x135")
     return names
 
 

@@ -76,7 +76,7 @@ def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
 def suggest_mapping(name: str, settings: Mapping[str, Any] | None = None) -> Suggestion:
     """Returns the suggestion to read a mapping of ours, with further settings and the layout of what all objects have.
 
-    Masks are not all that people want of polygons, but quads and turned boxes are for their corners.
+    Quads and turned boxes get a layout with their corners; users may want other layouts for other polygons.
     """
     kinds = _read_mapping(name).objects
     layout = {"layout": "detection"} if kinds else {}

@@ -144,7 +144,7 @@ class YoloSource(AnnotatedSource):
             tally.notes.append(f"{background:,} of {images:,} images have no label file, and are background")
 
     def _refuse_numbers_from_one(self) -> None:
-        """Checks that the class numbers do not end with that of the names plus one, and lack 0."""
+        """Checks that class numbers count from 0: refuses 1 to the number of names."""
         names = self._data.names
         if names and min(names) == 0 and max(names) + 1 == max(self._numbers, default=0) and 0 not in self._numbers:
             raise RequestError(

@@ -126,7 +126,7 @@ def read_data(places: YoloPaths) -> YoloData:
         values = values if isinstance(values, list) else [values]
         if not all(isinstance(one, str) and "\0" not in one for one in values):
             raise RequestError(
-                f"{shown}: {word!r} is no path; expected a folder, a file that lists images, or several",
+                f"{shown}: {word!r} is not a path; expected a folder, a file that lists images, or several",
                 code="invalid_file",
             )
         if paths := [_find(one, root, places) for one in values]:
@@ -209,9 +209,9 @@ def _read_folder(folder: str) -> YoloData:
             code="class_names_differ",
         )
     if None in folders.values() and any(folders.values()):
-        beside = ", ".join(sorted(printable(path) or "it" for path, split in folders.items() if not split)[:3])
+        beside = ", ".join(sorted(printable(path) or "the top" for path, split in folders.items() if not split)[:3])
         raise RequestError(
-            f"{shown}: images in {beside} are in none of its split folders; move them, or write data.yaml",
+            f"{shown} has images outside its split folders ({beside}); move them, or write data.yaml",
             code="images_outside_splits",
         )
     splits: dict[str, list[str]] = {}

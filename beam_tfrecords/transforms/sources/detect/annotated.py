@@ -74,7 +74,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         bases = Counter(_MASK_ENDING.sub("", name) for name in ends)
         objects = _with_object_masks(request, {"mask_suffix": ending}) if max(bases.values(), default=0) > 1 else []
         raise UnclearError(
-            f"there are images that end in {ending}, beside images of the same names without it, like masks",
+            f"the names that end in {ending} look like masks of the images that have the same names without it",
             _with_masks(request, suffixed),
             # With a mask of the image's own name, the others are not those of all objects.
             *(objects[:1] if suffixed else objects),

@@ -279,8 +279,8 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
         )
     if settings.group_rows and (len(found.images or found.patterns) > 1 or found.lists):
         raise RequestError(
-            "`group_rows` makes one sample of rows with the same image, and these have several; leave it out, and name "
-            "what tells rows apart with `key_column`",
+            "`group_rows` joins the rows of one image, and these rows have several images; leave it out, and name a "
+            "column of unique values with `key_column`",
             code="several_images_per_row",
         )
 
@@ -293,8 +293,8 @@ def _refuse_several_images(table: Table, guessed: str | None) -> None:
         return
     found.sort(key=lambda name: name != guessed)
     raise RequestError(
-        f"{quote_input(table.path)} has several columns with images ({', '.join(found)}); name those of a sample with "
-        f"`image_column`; {available(table)}",
+        f"{quote_input(table.path)} has several columns with images ({', '.join(found)}); name one, or several "
+        f"images of a sample, with `image_column`; {available(table)}",
         [
             Suggestion(f"the images in columns {' and '.join(map(repr, found))}", {"image_column": ",".join(found)}),
             *(Suggestion(f"the images in column {name!r}", {"image_column": name}) for name in found[:_MOST_IMAGES]),
@@ -328,7 +328,7 @@ def _refuse_other_cells(table: Table, label: str, *, image: str | None) -> None:
         vectors = Suggestion(f"the numbers in column {label!r}", {"label_column": label, "label_type": "float"})
         suggestions = [vectors, *suggestions]
     raise RequestError(
-        f"{quote_input(table.path)}: column {label!r} has {role.value}, which are no classes; name the column of the "
+        f"{quote_input(table.path)}: column {label!r} has {role.value} in place of classes; name the column of the "
         f"classes with `label_column`; {available(table)}",
         suggestions,
         code="column_without_labels",

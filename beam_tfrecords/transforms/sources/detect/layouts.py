@@ -342,8 +342,8 @@ def _find_labels(level: Level) -> dict[str, ListedLabels]:
     found = {base: one for base, one in listed.items() if one is not None}
     for base, one in found.items():
         some, images = len(one.labels), tree.total(base)
-        counts = "" if some == images else f", which has {some:,}, for {images:,} images"
-        level.notes.append(f"the labels of the images in {printable(base)} are those of {printable(one.path)}{counts}")
+        counts = "" if some == images else f": {some:,} labels for {images:,} images"
+        level.notes.append(f"{printable(one.path)} has the labels of the images in {printable(base)}{counts}")
         level.notes.extend(one.notes)
     return found
 
@@ -536,7 +536,7 @@ def _containers_in_classes(level: Level) -> Interpretation | None:
     """Matches class folders that each contain a folder such as images."""
     if not (level.is_flat and level.found and all(map(is_container, level.found))):
         return None
-    level.note(f"the folders {show_names(level.found)} in the class folders are no classes")
+    level.note(f"the folders {show_names(level.found)} in the class folders are not classes")
     return Interpretation(level.bases)
 
 
@@ -580,7 +580,7 @@ def _two_levels(level: Level) -> Interpretation | None:
         alone = [Suggestion(f"the folders in {one} as classes", {"input": request.path(one)})]
     depths = "" if len(level.deep) == len(names) else "the images lie at different depths: "
     raise UnclearError(
-        f"{depths}the folders {show_names(names)} hold {hold} ({show_names(found)}), so that either may be the classes",
+        f"{depths}the folders {show_names(names)} hold {hold} ({show_names(found)}), so either may be the classes",
         *levels,
         alone,
         code="unclear_class_level",

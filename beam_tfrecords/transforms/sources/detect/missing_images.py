@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.nearest import find_near
+from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_pattern
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
@@ -109,7 +111,7 @@ def _refuse_some_missing(table: Table, rows: Sequence[str], roots: Sequence[str]
         f"{quote_input(table.path)}: {len(missing):,} of the {len(names):,} images of the first {len(rows):,} rows "
         f"{'is' if len(missing) == 1 else 'are'} not there: "
         f"{_describe_nearest(missing[0], roots[-1])}",
-        [Suggestion("the images that are there", {"max_failures": share_above(len(missing), len(names))})],
+        [Suggestion("all rows but those without an image", {"max_failures": share_above(len(missing), len(names))})],
         code="missing_images",
     )
 
@@ -139,7 +141,7 @@ def _refuse_missing_remote(table: Table, images: Iterator[str], roots: Sequence[
 def refuse_missing_names(
     path: str, names: Sequence[str], roots: Sequence[str], *, images: Sequence[str] | None = None
 ) -> None:
-    """Checks whether none of an annotation file's first images exists but all exist at similar paths.
+    """Checks whether none of an annotation file's first images exists, but all do at similar paths, or no folder does.
 
     Args:
       path: path of the file.
@@ -148,7 +150,7 @@ def refuse_missing_names(
       images: folders of the images, if these are masks.
 
     Raises:
-      RequestError: all images exist at similar paths; suggests the fix.
+      RequestError: all images exist at similar paths, or the folder of the images does not exist; suggests the fix.
     """
     if any(map(storage.has_scheme, (path, *roots))) or not _are_missing(names, roots):
         return
@@ -160,6 +162,8 @@ def refuse_missing_names(
             raise _refusal(path, names, roots, Suggestion(f"the images in {folder}", where))
         if images is None:
             raise _refusal(path, names, roots, _describe_change(changed, names[0], folder, roots[-1]))
+    if images is None and not storage.is_folder(roots[-1]):
+        raise RequestError(f"`image_root={printable(roots[-1])}` {does_not_exist(roots[-1])}", code="not_found")
 
 
 def _are_missing(names: Sequence[str], roots: Sequence[str]) -> bool:
@@ -194,7 +198,7 @@ def _refusal(
 def _describe_change(changed: str, name: str, folder: str, root: str) -> str:
     """Returns the advice to change the paths in a file, which no setting can do."""
     there = storage.join(folder, changed).removeprefix(storage.join(root, ""))
-    return f"{shorten(name)} is there as {shorten(there)}; write the paths in the file like this"
+    return f"the image {shorten(name)} is at {shorten(there)}; correct the paths in the file"
 
 
 def first_images(table: Table, columns: Columns) -> Iterator[str]:

@@ -21,7 +21,7 @@ def sort_by_number(names: Iterable[str]) -> list[str]:
 
 
 def is_pixel_name(name: str) -> bool:
-    """Whether a column's name may be that of a pixel."""
+    """Whether a column may be named after a pixel."""
     return _PIXEL.fullmatch(name.lower()) is not None
 
 

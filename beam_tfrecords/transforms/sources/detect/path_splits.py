@@ -32,7 +32,7 @@ _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,8}$")
 _CARVED = (DEFAULT_SPLIT, "validation")
 # How a request says that the words mean no splits.
 ALL_IN_ONE = {"splits": f"{DEFAULT_SPLIT}=1"}
-_HOW_TO_DENY = f"`splits={DEFAULT_SPLIT}=1` says that there are none"
+_HOW_TO_DENY = f"`splits={DEFAULT_SPLIT}=1` makes one split of all"
 
 
 @dataclasses.dataclass
@@ -244,7 +244,7 @@ def judge_splits(words: PathWords, inputs: WordsOf) -> PathSplits | None:
     by_name = by_name if is_plain else None
     if by_folder and by_name and by_folder != by_name:
         raise RequestError(
-            f"{inputs.where} has the name of the split {by_name}, and its paths have that of {by_folder}",
+            f"{inputs.where} has the name of the split {by_name}, and its paths name the split {by_folder}",
             [
                 Suggestion(f"the split {split}", {"input": f"{split}={path}"})
                 for path in inputs.prefixes
@@ -256,7 +256,7 @@ def judge_splits(words: PathWords, inputs: WordsOf) -> PathSplits | None:
     if split is None or split == DEFAULT_SPLIT:
         return None
     where = "the folders in the paths" if by_folder else "the name of the input"
-    return PathSplits(f"the split {split} is that of {where}; {_HOW_TO_DENY}", inputs.by_image, split=split)
+    return PathSplits(f"the split {split} comes from {where}; {_HOW_TO_DENY}", inputs.by_image, split=split)
 
 
 def _find_constant(depths: Sequence[Depth], total: int) -> str | None:

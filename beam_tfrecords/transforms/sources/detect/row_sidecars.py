@@ -179,7 +179,7 @@ def _plain(path: str) -> str:
 
 
 def split_of_list(path: str) -> str | None:
-    """Returns the split in the name of a list or table, or that of its folder, or None."""
+    """Returns the split in the name of a list or table, or else in the name of its folder; None if neither has one."""
     folders = (split for name in path.split("/")[:-1] if (split := split_of_folder(name)))
     return _split_in_name(path) or next(folders, None)
 

@@ -65,7 +65,7 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
       suggestions: suggestions of the message; if these read a table, tables are not listed again.
     """
     annotations = describe_annotations(tree, request.roots)
-    more = f" (beside them is what looks like {annotations})" if annotations else ""
+    more = f" (beside them are files that look like {annotations})" if annotations else ""
     rows = list_rows(tree)[:_MOST_PATHS]
     if rows and not any("label_column" in one.settings for one in suggestions):
         more += f" (tables beside them: {', '.join(map(printable, rows))})"

@@ -98,7 +98,7 @@ class MaskFiles:
         return found[0]
 
     def name_of(self, relative: str) -> str:
-        """Returns the path of an image below its root, as that of its mask: without extension and suffix."""
+        """Returns the path of an image below its root without extension and suffix, to compare with its mask."""
         return posixpath.splitext(self._prefix + relative)[0].removesuffix(self._image_suffix)
 
     def has(self, relative: str) -> bool:

@@ -106,7 +106,7 @@ class ObjectMaskFiles(MaskFiles):
 
 
 def add_masks(ref: SampleRef, masks: ObjectMaskFiles, relative: str, label: str) -> SampleRef:
-    """Returns the sample with the files of its objects' masks, and with these objects, all of one class.
+    """Returns the sample with its objects, all of one class, and the files of their masks.
 
     Raises:
       SampleError: there are no masks, or too many.

@@ -60,7 +60,7 @@ class Trial:
 
     @classmethod
     def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool) -> Trial:
-        """Returns what some references have for a layout that needs these contents."""
+        """Counts the contents that a layout needs and some references have."""
         labels: dict[Scalar, int] = {}
         images: set[tuple[str, int]] = set()
         masks: set[str] = set()

@@ -99,8 +99,8 @@ def _choose_unnamed(
         found = lists or paths
         if len(found) > 1:
             raise RequestError(
-                f"{quote_input(start.path)} has several features with images ({', '.join(found)}); name those of a "
-                f"sample with `image_column`",
+                f"{quote_input(start.path)} has several features with images ({', '.join(found)}); name one, or "
+                f"several images of a sample, with `image_column`",
                 _suggest(found),
                 code="several_image_columns",
             ) from error

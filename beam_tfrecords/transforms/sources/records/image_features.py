@@ -276,7 +276,7 @@ def _check_type(reader: PixelReader, rows: _Rows, said: PixelForm, where: str) -
     if reader.use is PixelUse.IMAGE:
         white = 1 if numbers.dtype.kind == "f" else (1 << int(numbers.max()).bit_length()) - 1
         form = dataclasses.replace(said, dtype=found, limits=(0, white))
-        expected = f"values of uint8 or uint16 up to white, or the values of black and white, as in `pixels={form}`"
+        expected = f"pixels of uint8 or uint16, or the numbers of black and white, as in `pixels={form}`"
     else:
         expected = "values of uint8, or their type, as in `pixels=uint16`"
     raise RequestError(f"{where}: {seen}; expected {expected}", code="unclear_pixels")

@@ -77,7 +77,7 @@ def find_record_files(path: str) -> RecordFiles:
     files = _find_records(found)
     examples, others = _divide({name: found[name] for name in found if name in files})
     if others:
-        notes.append(f"not read, because the records are no tf.train.Example: {count_files(others)}")
+        notes.append(f"not read, because the records are not tf.train.Examples: {count_files(others)}")
     rest = [name for name in found if name not in files and not _is_image(name)]
     return RecordFiles(root, examples, rest, notes)
 

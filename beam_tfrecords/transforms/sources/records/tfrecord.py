@@ -421,7 +421,7 @@ def _refuse_byte_labels(start: FirstRows, label: str) -> None:
         # The bytes of some small numbers are blanks.
         if isinstance(value, bytes) and value and not (is_label(value) and value.strip()):
             raise RequestError(
-                f"{quote_input(start.path)}: the feature {label!r} has bytes that are no text, such as {value[:12]!r}; "
+                f"{quote_input(start.path)}: the feature {label!r} has bytes instead of text, such as {value[:12]!r}; "
                 "expected texts or numbers; name another feature with `label_column`, or leave the labels out",
                 [Suggestion("images without labels", {"label_column": None, "layout": "image"})],
                 code="column_without_labels",

@@ -66,7 +66,7 @@ class BoxColumns:
             found = shorten(", ".join(str(row[name]) for name in self.sides))
             raise invalid_row(f"columns {', '.join(self.sides)} have {found}; expected the four numbers of a box")
         if self.is_normalized and max(map(abs, values)) > MOST_SHARE:
-            raise invalid_row(f"the box {list(values)} is not in shares of the image, as those of the first rows are")
+            raise invalid_row(f"the box {list(values)} is not in shares of the image, unlike those of the first rows")
         label = self.only if self.label is None else name_class(read_label(row, self.label), class_names)
         if isinstance(label, list | bytes | float):
             raise invalid_row(f"column {self.label!r} has {shorten(str(label))}; expected the class of a box")

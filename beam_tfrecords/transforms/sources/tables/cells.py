@@ -124,7 +124,7 @@ def name_class(label: Any, class_names: Sequence[str]) -> Any:
 
 
 def is_label(value: bytes) -> bool:
-    """Whether bytes may be the text of a label: those of small numbers have control characters."""
+    """Whether bytes may be the text of a label; the bytes of small numbers have control characters."""
     try:
         return _CONTROL.search(value.decode()) is None
     except UnicodeDecodeError:

@@ -178,7 +178,7 @@ def fit(join: JoinedTable, base: Table, keys: Sequence[str]) -> tuple[JoinedTabl
             "none of its rows has the key of a sample" if named else "fewer than half of the first samples have a row"
         )
         raise RequestError(
-            f"{shown}: {what}; its first key is {printable(first)!r}, and that of the samples is {printable(other)!r}; "
+            f"{shown}: {what}; the first key is {printable(first)!r} there and {printable(other)!r} in the input; "
             f"keys join by the {NamePart.FULL.value} or by the {NamePart.STEM.value}; name the column with the keys "
             f"with `join_key`; {columns_there}",
             code="unmatched_join",
@@ -246,7 +246,7 @@ def _check_rows(join: JoinedTable, base: Table, shown: str) -> list[str]:
     if distinct < _UNIQUE * len(keys):
         raise RequestError(
             f"{shown}: {len(keys):,} rows for {distinct:,} different {join.key!r}; expected one row for each sample; "
-            "with several, such as one for each box, it is the `input`, and the other table joins it",
+            "a table with several, such as one for each box, must be the `input`, and `join` names the other one",
             code="several_rows",
         )
     shared = samples.shape[1] - len(np.unique(samples[0]))

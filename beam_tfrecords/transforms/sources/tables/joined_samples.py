@@ -1,4 +1,4 @@
-"""Joins tables to the listed samples of sources that are no tables, by the samples' keys."""
+"""Joins tables to the listed samples of sources other than tables, by the samples' keys."""
 
 from __future__ import annotations
 

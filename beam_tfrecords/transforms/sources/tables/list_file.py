@@ -155,7 +155,7 @@ def _split(line: str, delimiter: str | None, *, cells: int = -1) -> list[str]:
 
 
 def _find_rest(lines: Sequence[str]) -> list[str | None]:
-    """Returns the delimiter between the image and the rest of each line, in a list; [] if lines are no such pairs.
+    """Returns the delimiter between the image and the rest of each line, in a list; [] if the lines are not such pairs.
 
     Rows that `csv.writer` writes are no list: it quotes only the cells that have to be quoted.
     """

@@ -445,7 +445,7 @@ def _check_unknown(flags: Flags, table: Table, meaning: UnknownLabels | None) ->
     if flags.unknown and meaning is None:
         raise RequestError(
             f"{quote_input(table.path)}: {flags.unknown:,} labels of the first {_ROWS:,} rows are -1, which is unknown "
-            "beside 0 and 1; expected what they are, in `unknown_labels`",
+            "beside 0 and 1; expected their meaning in `unknown_labels`",
             [Suggestion(shown, {"unknown_labels": kind.value}) for kind, shown in UNKNOWN_MEANINGS.items()],
             code="unknown_labels",
         )
