@@ -50,8 +50,8 @@ _OBJECT_KEYS = (
     "ignore",
 )  # fmt: skip
 KEYS = (
-    "documents", "columns", "quotes", "samples", "alternatives", "image", "size", "split", "label", "class_names",
-    "image_folder", "lists", "masks", *_OBJECT_KEYS,
+    "documents", "columns", "separator", "quotes", "samples", "alternatives", "image", "size", "split", "label",
+    "class_names", "image_folder", "lists", "masks", *_OBJECT_KEYS,
 )  # fmt: skip
 # Keys of a mask as run lengths of COCO.
 RUNS = frozenset({"counts", "size"})
@@ -295,6 +295,7 @@ class DocumentMapping:
       name: name of a mapping of ours, or the path of its file.
       documents: glob for the paths of documents in a folder. The part that `*` matches is the stem of a document.
       columns: names of the cells of a line, for text and CSV without a header.
+      separator: what separates the cells of a text; "" for tabs, commas or spaces.
       quotes: whether quotes in CSV are around cells; otherwise they are text, and the last cell takes the rest of the
         line.
       samples: list of the samples in a document; None if a document is one sample.
@@ -319,6 +320,7 @@ class DocumentMapping:
     documents: str
     image: Expression
     columns: Sequence[str] = ()
+    separator: str = ""
     quotes: bool = True
     samples: Expression | None = None
     alternatives: Expression | None = None
@@ -400,6 +402,7 @@ def parse_mapping(name: str, data: bytes, folder: str = "") -> DocumentMapping:
         documents=str(found.get("documents", "")),
         image=Expression.parse("image", found["image"]),
         columns=cells,
+        separator=str(found.get("separator", "")),
         quotes=_parse_quotes(found.get("quotes", True), cells),
         samples=_parse(found, "samples"),
         alternatives=_parse(found, "alternatives"),

@@ -179,13 +179,14 @@ def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
     names = mapping.class_names if isinstance(mapping.class_names, Mapping) else {}
     reader = ObjectReader(mapping, frozenset({Content.OBJECT_MASKS, Content.KEYPOINTS})) if mapping.objects else None
     last = mapping.columns[-1] if mapping.columns and not _uses(mapping, mapping.columns[-1]) else ""
+    # A last column may be missing that only says more about an object.
+    optional = any(one.text == last for kind in mapping.objects for one in kind.attributes.values())
+    lengths = {1, 2, len(mapping.columns), len(mapping.columns) - optional}
     found, are_splits = 0, True
     for node in nodes:
         if isinstance(node, SampleError) or not _names_image(mapping, node):
             return False
         rows = node if isinstance(node, list) else [node]
-        # A last column that no expression reads may be missing.
-        lengths = {1, 2, len(mapping.columns), len(mapping.columns) - bool(last)}
         if mapping.columns and not all(len(row) in lengths for row in rows):
             return False
         # The last column of a text takes the rest of a line; numbers there are of a longer format.

@@ -259,7 +259,7 @@ def _read_rows(
     A row of CSV with more cells than columns is a `SampleError`.
     """
     columns = mapping.columns
-    cells = _read_csv(lines) if is_csv else _split_lines(lines, len(columns))
+    cells = _read_csv(lines) if is_csv else _split_lines(lines, len(columns), mapping.separator)
     for row in cells:
         if not columns:
             columns = [one.strip() for one in row]
@@ -280,13 +280,13 @@ def _read_csv(lines: Iterator[str]) -> Iterator[list[str]]:
         raise _error(f"not valid CSV: {error}") from None
 
 
-def _split_lines(lines: Iterable[str], count: int) -> Iterator[list[str]]:
-    """Yields the cells of each line: separated by tabs, by commas if the first word of a line has one, or by spaces."""
+def _split_lines(lines: Iterable[str], count: int, separator: str) -> Iterator[list[str]]:
+    """Yields the cells of each line; without a separator, by tabs, commas if the first word has one, or spaces."""
     for line in map(str.strip, lines):
         if not line:
             continue
-        delimiter = "\t" if "\t" in line else "," if "," in line.split(maxsplit=1)[0] else None
-        yield [one.strip() for one in line.split(delimiter, max(count - 1, 0))]
+        found = "\t" if "\t" in line else "," if "," in line.split(maxsplit=1)[0] else " "
+        yield [one.strip() for one in line.split((separator or found).strip(" ") or None, max(count - 1, 0))]
 
 
 def _group_rows(rows: Iterable[dict[str, Any] | SampleError]) -> Iterator[dict[str, Any] | SampleError]:

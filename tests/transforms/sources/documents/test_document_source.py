@@ -461,7 +461,7 @@ def test_a_damaged_document_of_several_samples_is_refused(folder, opened):
     "text, message",
     [
         ("[1, 2]", "it is '[1, 2]'; expected keys and values such as `image: file_name`"),
-        ("image: a\nimages: b", "unknown key 'images'; expected documents, columns, quotes, samples, alternatives"),
+        ("image: a\nimages: b", "unknown key 'images'; expected documents, columns, separator, quotes, samples"),
         ("image: a\nobjects: [{box: x, size: 3}]", "unknown key 'size'; expected objects, class, group, box"),
         ("objects: a", "`image` is missing; expected an expression for the image's name, or `stem`"),
         ("image: a[", "`image: a[` is not a JMESPath expression: "),
