@@ -351,6 +351,25 @@ def find_separator(texts: Collection[str]) -> str | None:
     return None
 
 
+def words_recur(texts: Collection[str], *, are_several: bool) -> bool:
+    """Whether cells may have several classes with spaces between them, because most of their words are in other cells.
+
+    Words of one name, such as those of `red panda` and `red fox`, keep their place from the first or the last word.
+
+    Args:
+      texts: the different cells.
+      are_several: whether the name of their column is a plural.
+    """
+    rows = [text.split() for text in texts]
+    places = [(word, place, len(words) - place) for words in rows for place, word in enumerate(words)]
+    counts = Counter(word for word, _, _ in places)
+    first = Counter(word for word, _ in {(word, place) for word, place, _ in places})
+    last = Counter(word for word, _ in {(word, place) for word, _, place in places})
+    are_known = are_several or all(map(str.isdecimal, counts))
+    again = [counts[word] for word in counts if counts[word] > 1 and (are_known or min(first[word], last[word]) > 1)]
+    return len(again) > 1 and len(places) > len(rows) and 2 * sum(again) >= len(places)
+
+
 def repeats_parts(cells: Sequence[Scalar], separator: str | None) -> bool:
     """Whether cells contain several labels each, which recur in other cells."""
     texts = {*map(str, cells)}

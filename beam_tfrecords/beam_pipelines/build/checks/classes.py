@@ -27,9 +27,11 @@ from beam_tfrecords.transforms.labels import (
     name_numbered,
     repeats_parts,
     whole_number,
+    words_recur,
 )
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.detect.column_names import is_plural
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import find_source
@@ -116,7 +118,7 @@ def _find_classes(
         return _number_classes(spec, listing, tally, found, kept)
     in_cells = seen.labels_may_be_indices and spec.label_separator is None
     if in_cells:
-        _refuse_lists(spec, listing)
+        _refuse_lists(spec, source, listing)
         _refuse_texts(spec, source, listing)
     inferred = infer_class_names(
         listing.labels,
@@ -153,9 +155,9 @@ def _number_names(names: Sequence[str], numbers: Mapping[Scalar, int]) -> tuple[
     return fill_numbers(by_number, first=1)
 
 
-def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
+def _refuse_lists(spec: BuildSpec, source: Source, listing: Listing) -> None:
     """Refuses cells such as `cat|dog` beside `dog|fox`, which may be one class or several."""
-    several = find_lists(listing.labels)
+    several = find_lists(listing.labels, column=source.description.label_column or "")
     if several is None:
         return
     separator, text = several
@@ -170,10 +172,10 @@ def _refuse_lists(spec: BuildSpec, listing: Listing) -> None:
     )
 
 
-def find_lists(labels: Iterable[Scalar]) -> tuple[str, str] | None:
-    """Returns the separator in cells that look like several classes each, and one of them; None if there are none."""
+def find_lists(labels: Iterable[Scalar], *, column: str = "") -> tuple[str, str] | None:
+    """Returns the separator in cells of a column that look like several classes each, and one of them, or None."""
     texts = [label for label in labels if isinstance(label, str) and label]
-    separator = find_separator(texts)
+    separator = find_separator(texts) or (" " if words_recur(texts, are_several=is_plural(column)) else None)
     are_lists = sum(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in texts) * 2 > len(texts)
     are_sentences = sum(len(text.split()) >= _LEAST_WORDS for text in texts) * 2 > len(texts)
     repeat = not are_sentences and repeats_parts(texts, separator)
@@ -366,7 +368,7 @@ def _find_head(
             f"no sample has a value in column {head.column!r}; expected its classes, as class_names: [a, b]",
             code="missing_class_names",
         )
-    if declared is None and (several := find_lists(labels)):
+    if declared is None and (several := find_lists(labels, column=head.column or "")):
         raise RequestError(
             f"values such as {printable(repr(several[1]))} may be several classes, and a class is one value; expected "
             "the classes if each is one, as class_names: [a, b]",

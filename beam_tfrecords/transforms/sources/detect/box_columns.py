@@ -22,7 +22,7 @@ _NAMES = {
     BoxFormat.CORNERS: (
         "xmin ymin xmax ymax", "x1 y1 x2 y2", "x0 y0 x1 y1", "left top right bottom", "minx miny maxx maxy",
         "xtl ytl xbr ybr", "topleftx toplefty bottomrightx bottomrighty", "startx starty endx endy",
-        "upperleftcornerx upperleftcornery lowerrightcornerx lowerrightcornery",
+        "upperleftcornerx upperleftcornery lowerrightcornerx lowerrightcornery", "x y x2 y2", "col1 row1 col2 row2",
     ),
     BoxFormat.CENTER: ("xcenter ycenter", "centerx centery", "cx cy", "xc yc"),
     BoxFormat.SIZE: ("x y", "left top", "xmin ymin", "x1 y1", "minx miny"),
@@ -82,7 +82,8 @@ def find_boxes(table: Table, settings: TableSettings, needs: Needs, label: str |
     if not (settings.box_columns or boxes):
         _refuse_commas(table, sides, rows)
         return None
-    form, is_normalized = choose_format(boxes, form, settings, table, shown=", ".join(sides))
+    are_plain = [*map(plain_name, sides[:2])] == ["x", "y"] and form is BoxFormat.SIZE
+    form, is_normalized = choose_format(boxes, form, settings, table, shown=", ".join(sides), may_be_center=are_plain)
     attributes = {
         name: plain[one] for name, names in _ATTRIBUTES.items() for one in names if one in plain and plain[one] != label
     }

@@ -55,6 +55,12 @@ def is_label_name(name: str) -> bool:
     return bool(LABEL_NAMES.search(plain)) and not NOT_LABEL_NAMES.search(plain)
 
 
+def is_plural(name: str) -> bool:
+    """Whether a column's name is a plural, such as `tags`; `class`, `species` and `diagnosis` are none."""
+    plain = plain_name(name)
+    return plain.endswith("s") and not plain.endswith(("ss", "us", "is", "species"))
+
+
 def may_be_label(name: str) -> bool:
     """Whether a column's name contains a word for classes, or a misspelled one."""
     return is_label_name(name) or find_near(name, USUAL_LABELS) is not None

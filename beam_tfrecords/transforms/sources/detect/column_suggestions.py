@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,23 +10,28 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
+from beam_tfrecords.transforms.sources.detect.box_columns import find_sides, has_box_names
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name, is_mask_name, may_be_label
 from beam_tfrecords.transforms.sources.detect.label_columns import Cells, find_labels, find_one_hot
+from beam_tfrecords.transforms.sources.detect.names import is_annotation
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     find_levels,
     find_pixel_columns,
     is_pixel_name,
     square_shape,
 )
-from beam_tfrecords.transforms.sources.detect.roles import Role, role_of
+from beam_tfrecords.transforms.sources.detect.roles import Role, role_of, roles_of
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL, UNNAMED, all_numbers
-from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
+from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
+from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
 
 _ROWS = 100
-_MOST_SUGGESTIONS = 2
+# Number of files to look at for images, and of cells that must lead to them.
+_MOST_FILES = 20_000
+_SPREAD = 7
+_MOST_SUGGESTIONS, _MOST_VALUES = 2, 4
 # Among more columns without names, a suggested label would be a guess.
 _MOST_UNNAMED = 3
 # Usual image folders next to tables that have ids instead of paths.
@@ -52,22 +58,29 @@ def column_suggestions(
     Raises:
       RequestError: the table contains the images themselves.
     """
-    cells, rows = _read_cells(table)
-    if needs_boxes and has_box_names(table.columns):
-        images = _find_images(table, cells, repeats=True) if needs_image else {}
-        return [Suggestion(f"the boxes in the images in {_describe(images)}", images)] if images else []
-    if needs_image:
+    cells, rows = read_cells(table)
+    has_boxes = needs_boxes and has_box_names(table.columns)
+    if needs_image and not has_boxes:
         _refuse_content(table, cells, rows, needs_label=needs_label)
     # In a table with a row per object, the rows of one image repeat its id.
-    has_runs = any(role_of(name, values) is Role.RUNS for name, values in cells.items())
-    images = _find_images(table, cells, repeats=has_runs) if needs_image else {}
-    if images is None:
-        return []
-    if not needs_label:
-        return [Suggestion(f"the images in {_describe(images)}", images)] if images else []
-    column = images.get("image_column") or image
-    others = {name: values for name, values in cells.items() if name != column}
-    images_of = cells.get(column or "", ())
+    repeats = has_boxes or any(role_of(name, values) is Role.RUNS for name, values in cells.items())
+    found: list[dict[str, Any]] = _find_images(table, cells, repeats=repeats) if needs_image else [{}]
+    if has_boxes or not needs_label:
+        what = "boxes in the images" if has_boxes else "images"
+        return [Suggestion(f"the {what} in {_describe(images)}", images) for images in found if images]
+    return [
+        dataclasses.replace(one, meaning=one.meaning + (f", the images in {_describe(images)}" if found[1:] else ""))
+        for images in found
+        for one in _suggest_labels(table, cells, rows, images, images.get("image_column") or image)
+    ]
+
+
+def _suggest_labels(
+    table: Table, cells: Cells, rows: int, images: Mapping[str, Any], image: str | None
+) -> list[Suggestion]:
+    """Suggests the labels of some images, and the images without labels."""
+    others = {name: values for name, values in cells.items() if name != image}
+    images_of = cells.get(image or "", ())
     repeats = len(set(images_of)) < len(images_of)
     if table.other_labels:
         # Without a header, names of columns mean nothing.
@@ -83,13 +96,13 @@ def column_suggestions(
     is_clear = not table.other_labels and any(
         may_be_label(str(one.settings.get("label_column"))) for one in suggestions
     )
-    unlabelled = [] if is_clear else [Suggestion("the images without labels", {**images, "layout": "image"})]
-    return [*suggestions, *unlabelled]
+    without = Suggestion("the images without labels", {**images, "layout": "image"})
+    return [*suggestions, *([] if is_clear or "join" in images else [without])]
 
 
 def suggest_classes(table: Table) -> list[Suggestion]:
     """Suggests columns of words, or named like classes, that may have the classes of boxes."""
-    found = (labels for _, labels in find_labels(*_read_cells(table)) if labels.keys() == {"label_column"})
+    found = (labels for _, labels in find_labels(*read_cells(table)) if labels.keys() == {"label_column"})
     cells = first_cells(table, names := [labels["label_column"] for labels in found])
     return [
         Suggestion(f"the classes in column {name!r}", {"label_column": name})
@@ -120,38 +133,89 @@ def suggest_values(table: Table, *, are_numbers: bool) -> list[Suggestion]:
         if (role is Role.VECTOR or all_numbers(words)) if are_numbers else role is Role.TEXT:
             meaning = "numbers" if are_numbers else "texts"
             suggestions.append(Suggestion(f"the {meaning} in column {name!r}", {"label_column": name}))
-    return suggestions[:_MOST_SUGGESTIONS]
+    return suggestions[:_MOST_VALUES]
 
 
 def one_hot_columns(table: Table) -> list[str]:
     """Returns the columns that contain only zeros and ones in the first rows."""
-    return find_one_hot(*_read_cells(table))
+    return find_one_hot(*read_cells(table))
 
 
-def find_pattern(table: Table, column: str, values: Sequence[str | int], *, repeats: bool = False) -> str | None:
-    """Finds a pattern that turns the cells of a column into paths of local images; None if there is none.
+def find_stems(
+    table: Table, cells: Mapping[str, Sequence[Any]], *, repeats: bool = False, known: Sequence[str] = ()
+) -> list[tuple[str, dict[str, Any]]]:
+    """Finds the columns whose cells are stems of local images; returns those that may name them, with their settings.
 
     Args:
       table: the table.
-      column: the column.
-      values: cells of the column.
+      cells: column -> cells of the first rows that are not empty.
       repeats: whether several rows may have the same image.
+      known: columns that are known to lead to images, by settings of their own.
     """
+    root, sides = storage.dirname(table.path), find_sides([*cells])
     # A class name may also be a file name.
-    is_class = len(set(values)) * 2 <= len(values) and not repeats
-    if storage.has_scheme(table.path) or "/" in str(values[0]) or is_class or re.search("[{}]", column):
-        return None
-    root = storage.dirname(table.path)
-    some = [str(values[index]) for index in (0, len(values) // 2, -1)]
-    for folder in FOLDERS:
-        for extension in _EXTENSIONS:
-            pattern = posixpath.join(folder, f"{{{column}}}{extension}")
-            if all(storage.is_file(storage.join(root, fill_pattern(pattern, {column: one}))) for one in some):
-                return pattern
-    return None
+    stems = {
+        name: values
+        for name, values in cells.items()
+        if values and not (name in sides or re.search("[{}]", name)) and (repeats or 2 * len({*values}) > len(values))
+    }
+    if storage.has_scheme(table.path) or not stems:
+        return []
+    places, usual = _list_places(root)
+    found: dict[str, list[dict[str, Any]]] = {name: [{}] for name in known}
+    for column, values in stems.items():
+        words = map(str, [*values[:: max(len(values) // _SPREAD, 1)], values[-1]])
+        of_words = [_find_places(word, root, places, usual) for word in words]
+        common = set[tuple[str, str]].intersection(*of_words)
+        if common and column not in found:
+            best = min(map(_rank, common))
+            nearest = sorted(place for place in common if _rank(place) == best)
+            paths = (posixpath.join(folder, f"{{{column}}}{extension}") for folder, extension in nearest)
+            found[column] = [{"image_path": path} for path in paths]
+        elif all(of_words) and column not in found:
+            # The folders of splits have the images.
+            folder = posixpath.commonpath([folder for some in of_words for folder, _ in some])
+            joined = {"input": storage.join(root, folder).rstrip("/"), "join": [table.path], "join_key": [column]}
+            found[column] = [joined]
+    names = choose_names({name: cells[name] for name in found})
+    return [(name, settings) for name in names for settings in found[name]]
 
 
-def _read_cells(table: Table) -> tuple[Cells, int]:
+def _list_places(root: str) -> tuple[dict[str, set[tuple[str, str]]], list[tuple[str, str]]]:
+    """Returns stem -> folders and extensions of its images below a folder; also usual ones if these are not all."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    files = [entry.path[len(root) :].strip("/") for entry in storage.list_files(root, limit=_MOST_FILES, literal=True)]
+    for path in filter(is_image_name, files):
+        folder, _, name = path.rpartition("/")
+        stem, extension = posixpath.splitext(name)
+        found.setdefault(stem, set()).add((folder, extension))
+    is_whole = len(files) < _MOST_FILES
+    return found, [] if is_whole else [(folder, extension) for folder in FOLDERS for extension in _EXTENSIONS]
+
+
+def _find_places(
+    word: str, root: str, places: Mapping[str, set[tuple[str, str]]], usual: Sequence[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Returns the folders and extensions with which a word is the path of an image."""
+    return places.get(word) or {
+        (folder, extension)
+        for folder, extension in usual
+        if storage.is_file(storage.join(root, posixpath.join(folder, word + extension)))
+    }
+
+
+def _rank(place: tuple[str, str]) -> tuple[bool, int, int, int]:
+    """Returns a folder's and an extension's place in the order of preference: masks have the names of their images."""
+    folder, extension = place
+    return (
+        any(map(is_annotation, folder.split("/"))),
+        FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS),
+        folder.count("/"),
+        _EXTENSIONS.index(extension) if extension in _EXTENSIONS else len(_EXTENSIONS),
+    )
+
+
+def read_cells(table: Table) -> tuple[Cells, int]:
     """Returns column -> non-empty cells of the first rows, and the number of first rows."""
     # Skips embedded images, because a batch of them could exhaust memory.
     columns = [name for name in table.columns if name not in table.embedded]
@@ -164,7 +228,7 @@ def _read_cells(table: Table) -> tuple[Cells, int]:
 
 def _refuse_content(table: Table, cells: Cells, rows: int, *, needs_label: bool) -> None:
     """Raises an error for a table that contains images or pixels instead of paths."""
-    if _find_images(table, cells) is not None:
+    if _find_images(table, cells):
         return
     pixels, shape = _find_pixels(table, cells, any_name=True)
     others = {name: values for name, values in cells.items() if name not in pixels}
@@ -187,12 +251,12 @@ def find_pixels(table: Table, *, any_name: bool = False) -> tuple[Sequence[str],
     Raises:
       RequestError: see `find_pixel_columns`.
     """
-    cells, _ = _read_cells(table)
+    cells, _ = read_cells(table)
     others = {name: values for name, values in cells.items() if not is_pixel_name(name)}
-    if table.embedded or _find_images(table, others) is not None:
+    if table.embedded or (len(others) < len(cells) and _find_images(table, others)):
         return None
     columns, shape = _find_pixels(table, cells, any_name=any_name)
-    return (columns, shape) if shape else None
+    return (columns, shape) if shape and not _find_images(table, others) else None
 
 
 def _find_pixels(table: Table, cells: Cells, *, any_name: bool) -> tuple[list[str], Sequence[int]]:
@@ -206,21 +270,25 @@ def _find_pixels(table: Table, cells: Cells, *, any_name: bool) -> tuple[list[st
     return listed[:1], square_shape(len(str(cells[listed[0]][0]).split())) if listed else ()
 
 
-def _describe(images: Mapping[str, str]) -> str:
+def _describe(images: Mapping[str, Any]) -> str:
+    if "join" in images:
+        return f"{images['input']}, joined with the table"
     return next((f"column {name!r}" if key == "image_column" else name for key, name in images.items()), "")
 
 
-def _find_images(table: Table, cells: Cells, *, repeats: bool = False) -> dict[str, Any] | None:
-    """Returns the setting that finds images: a column of image names, or a path pattern over ids; None without images.
+def _find_images(table: Table, cells: Cells, *, repeats: bool = False) -> list[dict[str, Any]]:
+    """Returns the settings that find images: a column of image names, or a path over a column of stems; [] without any.
+
+    Several settings lead to different images.
 
     Args:
       table: the table.
       cells: column -> cells of the first rows.
       repeats: whether several rows may have the same image.
     """
-    names = [name for name, values in cells.items() if role_of(name, values) in (Role.IMAGE, Role.MASK)]
+    roles = roles_of(first_cells(table, [*cells]))
+    names = [name for name, role in roles.items() if role in (Role.IMAGE, Role.MASK)]
     if photos := [name for name in names if not is_mask_name(name)] or names[:1]:
-        return {"image_column": ",".join(photos)}
-    found = (find_pattern(table, name, values, repeats=repeats) for name, values in cells.items() if values)
-    pattern = next(filter(None, found), None)
-    return {"image_path": pattern} if pattern else None
+        # A column without a name can be a part of a path only.
+        return [{"image_column": ",".join(photos)} if photos != [""] else {"image_path": "{}"}]
+    return [images for _, images in find_stems(table, cells, repeats=repeats)]

@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import (
     suggest_classes,
     suggest_values,
 )
-from beam_tfrecords.transforms.sources.detect.image_columns import find_lists, name_images
+from beam_tfrecords.transforms.sources.detect.image_columns import find_lists, name_images, suggest_images
 from beam_tfrecords.transforms.sources.detect.mask_columns import find_masks
 from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, role_of, roles_of
 from beam_tfrecords.transforms.sources.detect.split_column import SplitColumn, find_split_column
@@ -36,9 +36,6 @@ from beam_tfrecords.transforms.sources.tables.mask_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.object_cells import ObjectColumns, find_objects
 from beam_tfrecords.transforms.sources.tables.table import Table, available, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
-
-# Number of columns of images that a refusal suggests on their own.
-_MOST_IMAGES = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +129,7 @@ def choose_columns(
     if not images or images.get(IMAGE) == "":
         guessed = choose("image_column", usual_images, "images", text=True)
         if usual_images and guessed != IMAGE_NAMES[0] and wants_image and not images:
-            _refuse_several_images(table, guessed)
+            _refuse_several_images(table)
         images = {**images, IMAGE: guessed} if guessed else {}
     listed = find_lists(table, images)
     images = {column if column in listed and name == IMAGE else name: column for name, column in images.items()}
@@ -141,7 +138,7 @@ def choose_columns(
     usual_labels = () if settings.label_columns else USUAL_LABELS if wants_label else USUAL_LABELS[:1]
     label = choose("label_column", usual_labels, "labels")
     if label is not None and settings.label_column is None and wants_label:
-        _refuse_other_labels(table, label, image=image)
+        _refuse_other_labels(table, label, settings, image=image)
     if settings.label_column is not None and settings.label_type is LabelType.CLASS and not has_classes:
         _refuse_other_cells(table, settings.label_column, image=image)
     masks = _choose_masks(table, settings, needs, taken, image)
@@ -164,7 +161,7 @@ def choose_columns(
         label = None if label == objects.labels else label
     boxes = masks or (_choose_boxes(table, settings, needs, taken) if objects is None else None)
     if boxes is not None and boxes.label is not None and settings.label_column is None:
-        _refuse_other_labels(table, boxes.label, image=image)
+        _refuse_other_labels(table, boxes.label, settings, image=image)
     if boxes is not None and not wants_label:
         label = None
     if taken:
@@ -255,13 +252,10 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
     if lacks_label and not settings.label_columns and not (found.objects or found.boxes):
         for name in find_usual(table.columns, USUAL_LABELS):
             _refuse_other_cells(table, name, image=found.image)
-        values: list[Suggestion] = []
-        if settings.label_type is not LabelType.CLASS:
-            values = suggest_values(table, are_numbers=settings.label_type is LabelType.FLOAT)
         raise RequestError(
             f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
             f"`label_column`; {available(table)}",
-            values
+            _suggest_values(table, settings)
             or column_suggestions(
                 table,
                 image=found.image,
@@ -285,34 +279,39 @@ def _check_needed(table: Table, settings: TableSettings, needs: Needs, found: Co
         )
 
 
-def _refuse_several_images(table: Table, guessed: str | None) -> None:
+def _refuse_several_images(table: Table) -> None:
     """Refuses a table with several image columns but none named `image`: each could be the one to use."""
-    columns = [name for name in table.columns if name not in table.embedded]
-    found = [name for name, role in roles_of(first_cells(table, columns)).items() if role is Role.IMAGE]
+    cells = first_cells(table, [name for name in table.columns if name not in table.embedded])
+    found = [name for name, role in roles_of(cells).items() if role is Role.IMAGE]
     if len(found) < 2:
         return
-    found.sort(key=lambda name: name != guessed)
+    usual = [*find_usual(found, IMAGE_NAMES)]
+    found.sort(key=lambda name: usual.index(name) if name in usual else len(usual))
     raise RequestError(
         f"{quote_input(table.path)} has several columns with images ({', '.join(found)}); name one, or several "
         f"images of a sample, with `image_column`; {available(table)}",
-        [
-            Suggestion(f"the images in columns {' and '.join(map(repr, found))}", {"image_column": ",".join(found)}),
-            *(Suggestion(f"the images in column {name!r}", {"image_column": name}) for name in found[:_MOST_IMAGES]),
-        ],
+        suggest_images(found, cells, "column"),
         code="several_image_columns",
     )
 
 
-def _refuse_other_labels(table: Table, label: str, *, image: str | None) -> None:
+def _refuse_other_labels(table: Table, label: str, settings: TableSettings, *, image: str | None) -> None:
     """Refuses a table without a header in which other columns may be the label as well."""
     if not table.other_labels:
         return
     raise RequestError(
         f"{quote_input(table.path)}: no header names the columns, and {', '.join((label, *table.other_labels))} may be "
         f"the labels; name their column with `label_column`; {available(table)}",
-        column_suggestions(table, image=image, needs_image=False, needs_label=True, needs_boxes=False),
+        _suggest_values(table, settings)
+        or column_suggestions(table, image=image, needs_image=False, needs_label=True, needs_boxes=False),
         code="unclear_label_column",
     )
+
+
+def _suggest_values(table: Table, settings: TableSettings) -> list[Suggestion]:
+    """Suggests columns of labels of the type that the request states; [] for classes."""
+    is_class = settings.label_type is LabelType.CLASS
+    return [] if is_class else suggest_values(table, are_numbers=settings.label_type is LabelType.FLOAT)
 
 
 def _refuse_other_cells(table: Table, label: str, *, image: str | None) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK
 from beam_tfrecords.transforms.sources.detect.column_names import (
     IMAGE_NAMES,
@@ -24,6 +25,8 @@ from beam_tfrecords.transforms.sources.tables.table_settings import TableSetting
 _FILE, _FILES = "file_name", "file_names"
 # Number of rows to inspect.
 _ROWS = 100
+# Number of columns that a refusal suggests one by one.
+_MOST_IMAGES = 4
 
 
 def name_images(
@@ -102,6 +105,25 @@ def choose_image(kinds: Iterable[Sequence[str]], table: Table, named: str | None
 def find_image_column(columns: Sequence[str]) -> str | None:
     """Returns the image column with a usual name; None if there is none."""
     return next(find_usual(columns, IMAGE_NAMES), None)
+
+
+def suggest_images(found: Sequence[str], cells: Mapping[str, Sequence[Any]], what: str) -> list[Suggestion]:
+    """Suggests all columns with images, and each of them; one of those with the same names of files.
+
+    Args:
+      found: the columns, the most usual name first.
+      cells: column -> first cells, of columns with names of images.
+      what: what messages call a column.
+    """
+    # A name and a path of one file are the same image, but only one of them may lead to it.
+    files = {name: [posixpath.basename(str(cell)) for cell in cells.get(name, [name])] for name in found}
+    several = sorted({str(files[name]): name for name in found}.values(), key=found.index)
+    alone = [name for name in found if not cells or name == next(one for one in found if cells[one] == cells[name])]
+    together = Suggestion(
+        f"the images in {what}s {' and '.join(map(repr, several))}", {"image_column": ",".join(several)}
+    )
+    each = [Suggestion(f"the images in {what} {name!r}", {"image_column": name}) for name in alone[:_MOST_IMAGES]]
+    return [together, *each] if len(several) > 1 else each
 
 
 def choose_mask(columns: Sequence[str], table: Table, named: str | None) -> str:

@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
 )
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.names import is_known
-from beam_tfrecords.transforms.sources.detect.row_sidecars import find_lists, name_split_lists
+from beam_tfrecords.transforms.sources.detect.row_sidecars import find_folder_labels, find_lists, name_split_lists
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.meaning.companions import find_companions, names_images
@@ -131,6 +131,11 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     companions = [] if what else [*find_companions(tree, request.root or "", _class_folders(found, tree))]
     if companions:
         what = f"files that may annotate their images ({', '.join(map(printable, companions[:_MOST_NAMED]))})"
+    tables = [] if what else [*find_folder_labels(tree, request.root or "", _class_folders(found, tree))]
+    if tables:
+        what = (
+            f"other labels of them ({'; '.join(tables[:_MOST_NAMED])}); a table with a row for each image gives these"
+        )
     if what:
         depth = depth_of(next(iter(found.bases)))
         pattern = request.class_pattern(depth)

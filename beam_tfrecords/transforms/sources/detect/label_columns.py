@@ -6,9 +6,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from beam_tfrecords.transforms.labels import find_separator, repeats_parts
+from beam_tfrecords.transforms.labels import find_separator, repeats_parts, words_recur
 from beam_tfrecords.transforms.sources.detect.box_columns import find_sides
-from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, TEXT_NAMES, plain_name
+from beam_tfrecords.transforms.sources.detect.column_names import (
+    LABEL_NAMES,
+    NOT_LABEL_NAMES,
+    TEXT_NAMES,
+    is_plural,
+    plain_name,
+)
 from beam_tfrecords.transforms.sources.detect.numbered_columns import sort_by_number
 from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, role_of
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
@@ -73,7 +79,11 @@ def find_labels(
     sides = find_sides(list(cells))
     may_be = {name for name, values in cells.items() if name not in sides and _may_be_named(name, values)}
     one_hot = find_one_hot(cells, rows)
-    separators = {name: find_separator({str(value) for value in cells[name]}) for name in may_be}
+    texts = {name: {*map(str, cells[name])} for name in may_be}
+    separators = {
+        name: find_separator(some) or (" " if words_recur(some, are_several=is_plural(name)) else None)
+        for name, some in texts.items()
+    }
     labels = [
         name
         for name, values in cells.items()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import posixpath
-import re
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
@@ -13,7 +12,7 @@ from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.nearest import find_near
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_pattern
+from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_stems, read_cells
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
@@ -36,7 +35,6 @@ _MOST_FILES = 20_000
 _LEAST_DEPTH = 2
 _MOST_FOLDERS = 6
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".bmp", ".tif", ".gif")
-_IDS = ("id", "imageid", "uid", "uuid")
 
 
 def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: float = 1) -> None:
@@ -62,9 +60,9 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: f
     if not _are_missing(names, roots):
         _refuse_some_missing(table, [*names, *itertools.islice(images, _MOST_ROWS - _ROWS)], roots, most)
         return
-    found = next(_suggestions(table, columns, names, roots[-1]), None)
-    if found is not None:
-        raise _refusal(table.path, names, roots, found)
+    found = _choose(table, columns, next(_suggestions(table, columns, names, roots[-1]), None))
+    if found:
+        raise _refusal(table.path, names, roots, *found)
     names += itertools.islice(images, _MOST_ROWS - _ROWS)
     if _are_missing(names, roots):
         raise _refusal(table.path, names, roots)
@@ -181,16 +179,21 @@ def _may_exist(path: str) -> bool:
 
 
 def _refusal(
-    path: str, names: Sequence[str], roots: Sequence[str], found: Suggestion | str = "", *, asked: int = 0
+    path: str,
+    names: Sequence[str],
+    roots: Sequence[str],
+    found: Suggestion | str = "",
+    *more: Suggestion | str,
+    asked: int = 0,
 ) -> RequestError:
-    """Returns the refusal, with a suggestion or with advice."""
+    """Returns the refusal, with suggestions or with advice."""
     advice = found or "`image_root` names the folder that the paths of the images are relative to"
     if not found and not storage.has_scheme(roots[-1]):
         advice = f"{_describe_nearest(names[0], roots[-1])}; {advice}"
     return RequestError(
         f"{quote_input(path)}: none of {asked or f'the first {len(names):,}'} images is there, such as "
         f"{shorten(storage.join(roots[-1], names[0]))}{f'; {advice}' if isinstance(advice, str) else ''}",
-        [found] if isinstance(found, Suggestion) else [],
+        [one for one in (found, *more) if isinstance(one, Suggestion)],
         code="missing_images",
     )
 
@@ -220,6 +223,24 @@ def _pattern_of(columns: Columns) -> str:
     return next(iter(columns.patterns.values()), f"{{{columns.image}}}")
 
 
+def _choose(table: Table, columns: Columns, found: Suggestion | str | None) -> list[Suggestion | str]:
+    """Returns a suggestion for the stems in the image column, or those for other columns that name images better."""
+    is_path = isinstance(found, Suggestion) and "image_path" not in found.settings
+    if is_path or len(columns.images or columns.patterns) != 1:
+        return [] if found is None else [found]
+    cells, _ = read_cells(table)
+    image = [columns.image] if columns.image and isinstance(found, Suggestion) else []
+    others = {name: some for name, some in cells.items() if name in image or name not in columns.needed}
+    named: list[Suggestion | str] = []
+    for name, path in find_stems(table, others, known=image):
+        if found and name in image:
+            named.append(found)
+        elif "image_path" in path:
+            path = {**path, "image_column": None, "image_root": None}
+            named.append(Suggestion(f"the images that are named by {name!r}", path))
+    return named or ([found] if found else [])
+
+
 def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str) -> Iterator[Suggestion | str]:
     written = _pattern_of(columns)
     # With one image per row, the path can be given as `image_path`.
@@ -237,13 +258,6 @@ def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str
             yield Suggestion(f"the images with {extension}", settings)
         else:
             advice = advice or _describe_change(changed, names[0], folder, root)
-    for name in table.columns if is_one else ():
-        if name != columns.image and re.sub(r"[\s_-]", "", name.lower()) in _IDS:
-            rows = table.head([name], _ROWS)
-            pattern = find_pattern(table, name, [str(row[name]) for row in rows]) if rows else None
-            if pattern:
-                settings = {"image_path": pattern, "image_column": None, "image_root": None}
-                yield Suggestion(f"the images that are named by {name!r}", settings)
     if advice:
         yield advice
 
@@ -255,12 +269,12 @@ def _add_folders(table: Table, written: str, root: str) -> Iterator[str]:
     cells = first_cells(table, [*of_images, *others], rows=_ROWS)
     rows = len(next(iter(cells.values()), ()))
     for name in others:
-        pattern = f"{{{name}}}/{written}"
         words = [{one: str(cells[one][row]) for one in (name, *of_images)} for row in range(rows)]
-        if words and all(
-            one[name] and storage.is_file(storage.join(root, fill_pattern(pattern, one))) for one in words
-        ):
-            yield pattern
+        for pattern in (posixpath.join(folder, f"{{{name}}}/{written}") for folder in FOLDERS):
+            if words and all(
+                one[name] and storage.is_file(storage.join(root, fill_pattern(pattern, one))) for one in words
+            ):
+                yield pattern
 
 
 def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tuple[str, str]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, plain_name
-from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
+from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns, suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of
 from beam_tfrecords.transforms.sources.detect.judge import describe_unused
@@ -24,8 +24,9 @@ from beam_tfrecords.transforms.sources.detect.trial import (
     spread,
     suppress_refusals,
 )
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT
-from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, UNNAMED
+from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
@@ -106,6 +107,25 @@ def _find_tables(tree: FolderTree, root: str) -> Iterator[Suggestion]:
         yield from [joined] if joined else filter(None, (_suggest({path: one}, root) for path, one in found.items()))
 
 
+def find_folder_labels(tree: FolderTree, root: str, folders: Sequence[str]) -> Iterator[str]:
+    """Describes the tables that have a row for each of some folders, and other labels of them.
+
+    Args:
+      tree: the folders.
+      root: path of their root folder; "" if files cannot be read.
+      folders: paths of the folders.
+    """
+    names = {posixpath.basename(folder) for folder in folders}
+    for path in list_tables(tree)[:_MOST_TABLES] if root else ():
+        if (found := read_first_rows(storage.join(root, path))) is None:
+            continue
+        table, rows = found
+        keys = [name for name in table.columns if sorted(str(row[name]) for row in rows) == sorted(names)]
+        labels = [one.settings["label_column"] for one in suggest_classes(table) if keys]
+        if labels:
+            yield f"{printable(path)} has {labels[0]!r} of each {keys[0]!r}"
+
+
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:
     """Returns the file name of Hugging Face's metadata tables, and the suggestion that reads them; None without any."""
     from beam_tfrecords.transforms.sources.tables.hf_folder import METADATA
@@ -134,26 +154,25 @@ def _read_cells(path: str) -> dict[str, list[Any]] | None:
 def _read_table(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
     """Returns the folder of a table's images, and the settings that read it; None without images and certain labels."""
     cells = _read_cells(storage.join(root, path)) or {}
-    # Tries columns of file names before columns of numbers.
-    for column, values in sorted(cells.items(), key=lambda item: not _has_extension(map(str, item[1]))):
-        some = spread(values)
-        words = [str(value) for value in some if isinstance(value, (str, int)) and str(value)]
-        found = _find_folder(words, path, tree, root) if len(words) == len(some) else None
-        if found is None:
-            continue
-        folder, ending = found
-        image = {"image_path": f"{{{column}}}{ending}"} if ending else {"image_column": column}
-        others = {name: values for name, values in cells.items() if name != column}
-        if label := find_only_label(others):
-            return folder, {**image, "label_column": label}
-        columns = find_one_hot(others, len(values))
-        are_classes = 1 < len(columns) == len(others)
-        return (folder, {**image, "label_columns": ",".join(columns)}) if are_classes else None
-    return None
+    places = {name: found for name, values in cells.items() if (found := _find_place(values, path, tree, root))}
+    columns = choose_names({name: cells[name] for name in places})
+    if len(columns) != 1:
+        return None
+    (column,), (folder, ending) = columns, places[columns[0]]
+    image = {"image_path": f"{{{column}}}{ending}"} if ending or not column else {"image_column": column}
+    others = {name: values for name, values in cells.items() if name != column}
+    if label := find_only_label(others):
+        return folder, {**image, "label_column": label}
+    one_hot = find_one_hot(others, len(cells[column]))
+    are_classes = 1 < len(one_hot) == len(others)
+    return (folder, {**image, "label_columns": ",".join(one_hot)}) if are_classes else None
 
 
-def _has_extension(words: Iterable[str]) -> bool:
-    return all(posixpath.splitext(word)[1].lower() in IMAGE_EXTENSIONS for word in words)
+def _find_place(values: Sequence[Any], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
+    """Returns the folder and the extension with which the cells of a column lead to images; see `_find_folder`."""
+    some = spread(values)
+    words = [str(value) for value in some if isinstance(value, (str, int)) and str(value)]
+    return _find_folder(words, of, tree, root) if len(words) == len(some) else None
 
 
 def find_lists(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
@@ -266,11 +285,13 @@ def _read_list(
       root: path of their root folder.
     """
     table, rows = tables[path]
-    found = _find_folder([row[IMAGE] for row in spread(rows)], path, tree, root)
-    if found is None:
+    cells = {name: [row[name] for row in rows] for name in table.columns if name == IMAGE or name.startswith(UNNAMED)}
+    places = {name: found for name, values in cells.items() if (found := _find_place(values, path, tree, root))}
+    columns = choose_names({name: cells[name] for name in places})
+    if len(columns) != 1:
         return None
-    folder, ending = found
-    image = {"image_path": f"{{{IMAGE}}}{ending}"} if ending else {}
+    (column,), (folder, ending) = columns, places[columns[0]]
+    image = {"image_path": f"{{{column}}}{ending}"} if ending or column != IMAGE else {}
     one_hot = one_hot_columns(table)
     labels = {row.get(LABEL, "") for _, every in tables.values() for row in every}
     if len(labels) > 1 and LABEL in table.columns and not any(label.startswith("-") for label in labels):

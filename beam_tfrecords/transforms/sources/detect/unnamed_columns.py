@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +14,7 @@ IMAGE, LABEL, MASK, SPLIT = "image", "label", "mask", "split"
 # Prefix of the names of other columns.
 UNNAMED = "column_"
 _CORNERS, _SIZES = ("xmin", "ymin", "xmax", "ymax"), ("x", "y", "width", "height")
+_IMAGE_SIZE = ("image_width", "image_height")
 # Among fewer rows, each may have a class of its own.
 _FEW = 20
 
@@ -20,7 +22,7 @@ _FEW = 20
 def name_cells(columns: Sequence[Sequence[str]], images: Sequence[int]) -> list[str]:
     """Returns a name for each column: `image`, `mask`, `split`, `label`, the sides of a box, or `column_3`.
 
-    Several images of a row are `image_1` and `image_2`. Four consecutive columns of numbers behind the only image are a
+    Several images of a row are `image_1` and `image_2`. Four consecutive columns of numbers beside the only image are a
     box. The first remaining column is the label; see `find_other_labels`.
 
     Args:
@@ -32,8 +34,8 @@ def name_cells(columns: Sequence[Sequence[str]], images: Sequence[int]) -> list[
     names = {number: f"{IMAGE}_{place}" for place, number in enumerate(photos, 1)}
     names = names if len(photos) > 1 else {photos[0]: IMAGE}
     names |= {masks[0]: MASK} if len(masks) == 1 and masks != photos else {}
-    box = dict(_find_box([() if number in images else cells for number, cells in enumerate(columns)]))
-    names |= box if len(photos) == 1 and min(box, default=0) > photos[0] else {}
+    if len(photos) == 1:
+        names |= _find_box([() if number in images else cells for number, cells in enumerate(columns)], photos[0])
     rest = [number for number in range(len(columns)) if number not in names and number not in images]
     splits = [number for number in rest if are_splits(columns[number])]
     # Of several, either may be meant.
@@ -75,7 +77,9 @@ def _find_labels(columns: Sequence[Sequence[str]], others: Sequence[int], image:
 
 
 def _are_names(cells: Sequence[str]) -> bool:
-    """Whether cells may name rows: each is unique, and not a text of several words."""
+    """Whether cells may name rows: each is unique, and neither a text of several words nor a measurement."""
+    if all_numbers(cells) and not all(map(str.isdecimal, cells)):
+        return False
     return len({*cells}) == len(cells) > 1 and not any(len(cell.split()) > 1 for cell in cells)
 
 
@@ -84,14 +88,27 @@ def counts(cells: Sequence[str]) -> bool:
     return _are_names(cells) and (len(cells) > _FEW or all(map(str.isdecimal, cells)))
 
 
-def _find_box(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, str]]:
-    """Yields names for the only four numeric columns if these are consecutive: two corners if possible, else a size."""
-    numbers = [number for number, cells in enumerate(columns) if all_numbers(cells)]
-    if len(numbers) != len(_CORNERS) or numbers[-1] - numbers[0] != len(_CORNERS) - 1:
+def _find_box(columns: Sequence[Sequence[str]], image: int) -> Iterator[tuple[int, str]]:
+    """Yields names for the only four consecutive numbers: two corners if possible, else a corner and a size.
+
+    Two other numbers may be the size of the image. Only then the box may be before the image.
+    """
+    runs: list[list[int]] = []
+    for number in (number for number, cells in enumerate(columns) if all_numbers(cells)):
+        runs = [*runs[:-1], [*runs[-1], number]] if runs and number == runs[-1][-1] + 1 else [*runs, [number]]
+    boxes, sizes = ([run for run in runs if len(run) == count] for count in (4, 2))
+    if len(boxes) != 1 or len(boxes) + len(sizes) < len(runs) or len(sizes) > 1:
         return
-    boxes = [list(map(read_number, box)) for box in zip(*(columns[number] for number in numbers), strict=True)]
-    are_sizes = any(third <= x or fourth <= y for x, y, third, fourth in boxes)
-    yield from zip(numbers, _SIZES if are_sizes else _CORNERS, strict=True)
+    rows = zip(*(columns[number] for number in (*boxes[0], *itertools.chain(*sizes))), strict=True)
+    numbers = [list(map(read_number, row)) for row in rows]
+    are_sizes = any(third <= x or fourth <= y for x, y, third, fourth, *_ in numbers)
+    fits = all(
+        x + third * are_sizes <= width and y + fourth * are_sizes <= height
+        for x, y, third, fourth, width, height in (numbers if sizes else ())
+    )
+    if fits and (sizes or boxes[0][0] > image):
+        yield from zip(boxes[0], _SIZES if are_sizes else _CORNERS, strict=True)
+        yield from zip(itertools.chain(*sizes), _IMAGE_SIZE, strict=False)
 
 
 def all_numbers(cells: Sequence[str]) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.layouts import SAME
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Value
-from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pattern
-from beam_tfrecords.transforms.sources.detect.image_columns import name_images
+from beam_tfrecords.transforms.sources.detect.column_suggestions import find_stems
+from beam_tfrecords.transforms.sources.detect.image_columns import name_images, suggest_images
 from beam_tfrecords.transforms.sources.detect.roles import Role, roles_of
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -26,8 +26,6 @@ from beam_tfrecords.transforms.sources.records.image_features import (
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
-# Largest number of image features that a refusal suggests one by one.
-_MOST_IMAGES = 2
 # Longer values do not decide whether a feature has texts.
 _MOST_TEXT = 4096
 # Longest id that names an image file, in characters.
@@ -91,7 +89,7 @@ def _choose_unnamed(
     except RequestError as error:
         if error.code == "several_image_columns":
             found = [name for name in start.columns if _kind_of(name, start, texts) is _Kind.IMAGE]
-            raise RequestError(error.message, _suggest(found), code=error.code) from error
+            raise RequestError(error.message, suggest_images(found, {}, "feature"), code=error.code) from error
         if error.code != "missing_image_column":
             raise
         lists = [name for name in start.columns if _kind_of(name, start, texts) is _Kind.IMAGES]
@@ -101,7 +99,7 @@ def _choose_unnamed(
             raise RequestError(
                 f"{quote_input(start.path)} has several features with images ({', '.join(found)}); name one, or "
                 f"several images of a sample, with `image_column`",
-                _suggest(found),
+                suggest_images(found, {}, "feature"),
                 code="several_image_columns",
             ) from error
         if lists:
@@ -152,20 +150,17 @@ def _find_paths(texts: FirstRows) -> list[str]:
     return sorted(found.values(), key=texts.columns.index)
 
 
-def _suggest(found: Sequence[str]) -> list[Suggestion]:
-    return [
-        Suggestion(f"the images in features {' and '.join(found)}", {"image_column": ",".join(found)}),
-        *(Suggestion(f"the images in feature {name}", {"image_column": name}) for name in found[:_MOST_IMAGES]),
-    ]
-
-
 def _suggest_others(texts: FirstRows, settings: TableSettings) -> list[Suggestion]:
     """Suggests image files with the ids of records, and records without images."""
-    suggestions = []
-    for name, cells in first_cells(texts, texts.columns).items():
-        values = [value for value in cells if isinstance(value, str | int) and 0 < len(str(value)) <= _MOST_ID]
-        if values and (pattern := find_pattern(texts, name, values)):
-            suggestions.append(Suggestion(f"the image files named by {name}", {"image_path": pattern}))
+    cells = {
+        name: [value for value in values if isinstance(value, str | int) and 0 < len(str(value)) <= _MOST_ID]
+        for name, values in first_cells(texts, texts.columns).items()
+    }
+    suggestions = [
+        Suggestion(f"the image files named by {name}", path)
+        for name, path in find_stems(texts, cells)
+        if "image_path" in path
+    ]
     without = {"label_column": None} if settings.label_column else {}
     return [*suggestions, Suggestion("the records as they are, without images", {"layout": SAME, **without})]
 

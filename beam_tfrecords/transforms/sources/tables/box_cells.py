@@ -102,7 +102,7 @@ def _as_list(cell: Any) -> list[Any]:
         try:
             found = json.loads(cell)
         except (ValueError, RecursionError):
-            found = re.split(r"[\s,;]+", cell.strip(" []()\t"))
+            found = re.split(r"[\s,;()\[\]]+", cell.strip(" []()\t"))
         return found if isinstance(found, list) else [found]
     return cell if isinstance(cell, list) else [cell]
 

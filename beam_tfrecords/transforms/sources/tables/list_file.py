@@ -130,7 +130,9 @@ def open_list(path: str, start: bytes, *, has_rest: bool = False) -> TextTable |
     if columns is None:
         return None
     are_plain = columns[0] == IMAGE and all(name == LABEL or name.startswith(UNNAMED) for name in columns[1:])
-    has_words = is_even and delimiter is None and are_plain
+    # Unique numbers are no words.
+    are_words = not any(counts(cells) and all(map(str.isdecimal, cells)) for cells in by_column[1:])
+    has_words = is_even and delimiter is None and are_plain and are_words
     joined = _find_joined(path, rows) if columns[:2] == [_ID, IMAGE] and header is None else {}
     other_labels = [] if header or joined else find_other_labels(by_column, columns, are_words=has_words)
     columns = [*dict.fromkeys([*columns, *joined])]

@@ -42,6 +42,14 @@ _ATTRIBUTES = {
 _IMAGE_ID = "source_id"
 _IMAGE_SIZES = (("imagewidth", "imageheight"), ("imgwidth", "imgheight"), ("width", "height"))
 _ROWS = 1000
+# Rounding of a box whose numbers are fractions of the image size.
+_SLACK = 0.01
+# Meaning of the numbers of a box, in a sentence and alone.
+_FORMS = {
+    BoxFormat.CORNERS: ("two corners", "x and y of two corners"),
+    BoxFormat.SIZE: ("a corner and a size", "x and y of the top left corner, width and height"),
+    BoxFormat.CENTER: ("a center and a size", "x and y of the center, width and height"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,6 +239,7 @@ def choose_format(
     table: Table,
     *,
     shown: str,
+    may_be_center: bool = False,
 ) -> tuple[BoxFormat, bool]:
     """Returns the meaning of the numbers of boxes, and whether they are fractions of the image size.
 
@@ -240,31 +249,41 @@ def choose_format(
       settings: settings of the boxes.
       table: the table.
       shown: columns of the boxes, for messages.
+      may_be_center: whether a corner may also be a center, if the numbers are fractions.
 
     Raises:
-      RequestError: the boxes may be two corners, or a corner and a size.
+      RequestError: several meanings fit the boxes.
     """
     most = max((abs(side) for box, _ in boxes for side in box if math.isfinite(side)), default=math.inf)
     unit = settings.box_unit
     is_normalized = unit is BoxUnit.SHARES or (unit is BoxUnit.AUTO and most <= MOST_SHARE)
-    form = named if settings.box_format is BoxFormat.AUTO else settings.box_format
-    for (x, y, third, fourth), size in boxes if form is BoxFormat.AUTO else ():
-        # Allows one pixel of rounding.
-        if size and not is_normalized and (x + third > size[0] + 1 or y + fourth > size[1] + 1):
-            form = BoxFormat.CORNERS
-        if third <= x or fourth <= y:
-            form = BoxFormat.SIZE
-            break
-    if form is BoxFormat.AUTO:
+    if settings.box_format is not BoxFormat.AUTO:
+        return settings.box_format, is_normalized
+    forms = [BoxFormat.CORNERS, BoxFormat.SIZE] if named is BoxFormat.AUTO else [named]
+    if is_normalized and (named is BoxFormat.AUTO or may_be_center):
+        forms.append(BoxFormat.CENTER)
+    sized = [(box, (1, 1) if is_normalized else size) for box, size in boxes]
+    # Allows for rounding, of one pixel or as large a part of a small image.
+    slack = _SLACK if is_normalized else 1
+    found = [form for form in forms if all(_fits(box, form, size, slack) for box, size in sized)]
+    if len(forms) > 1 and len(found) > 1:
         raise RequestError(
-            f"{quote_input(table.path)}: the boxes in {shown} may be two corners, or a corner and a size",
-            [
-                Suggestion("x and y of the top left corner, width and height", {"box_format": "xywh"}),
-                Suggestion("x and y of two corners", {"box_format": "xyxy"}),
-            ],
+            f"{quote_input(table.path)}: the boxes in {shown} may be {', or '.join(_FORMS[form][0] for form in found)}",
+            [Suggestion(_FORMS[form][1], {"box_format": form.value}) for form in reversed(found)],
             code="unclear_box_format",
         )
-    return form, is_normalized
+    return (found or [BoxFormat.SIZE if named is BoxFormat.AUTO else named])[0], is_normalized
+
+
+def _fits(box: Sequence[float], form: BoxFormat, size: Sequence[float], slack: float) -> bool:
+    """Whether four numbers are a box inside its image, if its size is known."""
+    x, y, third, fourth = box
+    if form is BoxFormat.CORNERS:
+        return third > x and fourth > y
+    if form is BoxFormat.CENTER and min(x - third / 2, y - fourth / 2) < -slack:
+        return False
+    x, y, right, lower = to_corners(box, form)
+    return not size or (right <= size[0] + slack and lower <= size[1] + slack)
 
 
 def _are_boxes(cells: Sequence[Any]) -> bool:
