@@ -267,6 +267,7 @@ def test_a_color_without_a_class_rejects_its_sample(colored, convert, save):
 
 
 def test_masks_of_colors_without_a_table_are_refused(colored, convert):
+    (colored / "colors.txt").unlink()
     # The first three are opened, in the order of the storage.
     ran = convert(*folders_of(colored, "--exclude=d.jpg"))
     refusal = ran.refused("masks_of_colors", "input", "mask_colors", says=["the mask of a.jpg"])
@@ -275,6 +276,7 @@ def test_masks_of_colors_without_a_table_are_refused(colored, convert):
 
 
 def test_the_refusal_offers_the_named_table_that_has_the_colors(colored, convert, save):
+    (colored / "colors.txt").unlink()
     for name in NAMES:
         camvid = np.array([[64, 128, 64], [192, 0, 128], [0, 0, 0]], np.uint8)
         save(colored / f"masks/{name}.png", camvid[places_of(name)])

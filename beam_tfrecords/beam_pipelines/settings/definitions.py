@@ -87,12 +87,14 @@ def show_flags(message: str) -> str:
 
 def _show_flag(name: str, value: str) -> str:
     # A word that the terminal shows with escapes cannot be pasted, so it needs no quotes.
-    word = value[1:]
-    if word[:1] in ("'", '"', "["):  # a value as in Python
+    words = [value[1:]]
+    if value[1:2] in ("'", '"', "["):  # a value as in Python
         with contextlib.suppress(ValueError, SyntaxError):
-            words = ast.literal_eval(word)
-            word = ",".join(map(str, words)) if isinstance(words, list) else str(words)
-    return f"--{name}{value[:1]}{shlex.quote(word) if word and escape(word) == word else word}"
+            read = ast.literal_eval(value[1:])
+            words = [*map(str, read)] if isinstance(read, list) else [str(read)]
+            words = words if name in SETTINGS and SETTINGS[name].may_repeat else [",".join(words)]
+    shown = (shlex.quote(word) if word and escape(word) == word else word for word in words)
+    return " ".join(f"--{name}{value[:1]}{word}" for word in shown)
 
 
 _FLAGS = {

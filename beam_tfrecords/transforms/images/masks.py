@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from PIL import Image, ImageChops
@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.images.formats import png_depth
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.memory import check_memory, mask_memory
 from beam_tfrecords.transforms.images.resize import fit, pick_nearest, turn
-from beam_tfrecords.transforms.mask_colors import NAMED, read_mask_colors, show_color
+from beam_tfrecords.transforms.mask_colors import MaskColors, show_color
 
 # EXIF orientation -> its inverse; all others are their own inverse.
 _BACK = {6: 8, 8: 6}
@@ -147,8 +147,8 @@ def may_have_colors(data: bytes, spec: ImageSpec) -> bool:
         return False
 
 
-def find_tables(data: bytes, spec: ImageSpec) -> tuple[int, list[str]] | None:
-    """Returns the number of a mask's colors, and the named tables that have them all; None for a mask of numbers.
+def find_tables(data: bytes, spec: ImageSpec, tables: Mapping[str, MaskColors]) -> tuple[int, list[str]] | None:
+    """Returns the number of a mask's colors, and the tables that have them all; None for a mask of numbers.
 
     Raises:
       SampleError: the mask cannot be read, or no table could give its pixels numbers.
@@ -157,9 +157,7 @@ def find_tables(data: bytes, spec: ImageSpec) -> tuple[int, list[str]] | None:
     if len(file.image.getbands()) == 1 or _is_grey(file.image):
         return None
     colors = _pack_colors(file)
-    return len(np.unique(colors)), [
-        table for table in NAMED if _table(read_mask_colors(table).numbers).take(colors).all()
-    ]
+    return len(np.unique(colors)), [name for name, table in tables.items() if _table(table.numbers).take(colors).all()]
 
 
 def _decode(data: bytes, spec: ImageSpec, *, is_mapped: bool = False) -> OpenedImage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import glob
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,14 +16,14 @@ from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_class
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.labels import ClassNames
-from beam_tfrecords.transforms.mask_colors import NAMED
-from beam_tfrecords.transforms.refs.sample_refs import MASK
+from beam_tfrecords.transforms.mask_colors import NAMED, MaskColors, read_mask_colors
+from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.row_sidecars import is_table
-from beam_tfrecords.transforms.sources.detect.trial import is_usable
-from beam_tfrecords.transforms.sources.inputs import folder_of_input
+from beam_tfrecords.transforms.sources.detect.trial import is_usable, suppress_refusals
+from beam_tfrecords.transforms.sources.inputs import folder_of_input, name_inputs
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import RECORDS, ending_of_file, source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
@@ -46,6 +47,8 @@ _READ_BY_FILES = {
 }
 # Images with more colors are photos.
 _MOST_COLORS = 256
+# Extensions of tables of colors, and files of each to read in a folder.
+_OF_COLORS, _MOST_TABLES = (".txt", ".csv", ".json"), 8
 # Number of masks to open.
 _FIRST = 3
 # Fewer boxes than this prove nothing about their format.
@@ -219,18 +222,21 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
 
     first = sorted(itertools.islice(read_refs(listing), _FIRST), key=lambda ref: ref.key)
     refs = [ref for ref in first if MASK in ref.images]
-    tables, counts = set(NAMED), list[int]()
+    tables, counts = dict[str, MaskColors](), list[int]()
     for ref in refs:
         data = read_image(ref.images[MASK], size=0, max_file_size=spec.max_file_size)
         if isinstance(data, SampleError) or not may_have_colors(data, spec.image):
             return
+        if not counts:
+            # A known palette is a guess, which a table of the dataset answers.
+            tables = dict(_find_color_tables(spec, refs)) or {name: read_mask_colors(name) for name in NAMED}
         with isolated(find_tables, spec.image_timeout) as find:
-            found = find(data, spec.image)
+            found = find(data, spec.image, tables)
         if found is None or isinstance(found, SampleError):
             return
         count, named = found
         counts.append(count)
-        tables &= set(named)
+        tables = {name: tables[name] for name in named}
     where = f"`input={', '.join(spec.input)}`"
     if min(counts, default=0) > _MOST_COLORS:
         raise RequestError(
@@ -242,9 +248,30 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
         raise RequestError(
             f"{where}: the masks have colors, for example the mask of {printable(refs[0].key)}, and nothing says which "
             "class a color stands for; name a file with the classes of the colors in `mask_colors`",
-            [Suggestion(f"the colors of {name}", {"mask_colors": name}) for name in sorted(tables)],
+            [
+                Suggestion(f"the colors of {_describe_colors(name, table)}", {"mask_colors": name})
+                for name, table in sorted(tables.items())
+            ],
             code="masks_of_colors",
         )
+
+
+def _describe_colors(name: str, table: MaskColors) -> str:
+    names = ", ".join(map(printable, table.names[:_MOST_CHOICES]))
+    return f"{printable(storage.basename(name))} ({names}{', …' if len(table.names) > _MOST_CHOICES else ''})"
+
+
+def _find_color_tables(spec: BuildSpec, refs: Sequence[SampleRef]) -> Iterator[tuple[str, MaskColors]]:
+    """Yields the tables of colors in the folders of an input, and in and beside those of masks."""
+    masks = [storage.dirname(ref.images[MASK].uri) for ref in refs]
+    folders = dict.fromkeys(
+        [*map(folder_of_input, name_inputs(spec.input).paths), *masks, *map(storage.dirname, masks)]
+    )
+    for folder, extension in itertools.product(folders, _OF_COLORS):
+        with suppress_refusals():
+            for file in storage.list_files(f"{glob.escape(folder)}/*{extension}", limit=_MOST_TABLES):
+                with contextlib.suppress(ValueError):
+                    yield file.path, read_mask_colors(file.path)
 
 
 def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:
