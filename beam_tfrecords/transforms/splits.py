@@ -129,7 +129,12 @@ def assign_splits(refs: RefColumns, *, splits: Splits, seed: int) -> RefColumns:
     found = list(map(name_split, words))
     unknown = FailureReason.UNKNOWN_SPLIT.value
     failures = [
-        failure or ([unknown, f"split {word!r}; expected {NAME_RULE}"] if named is None else None)
+        failure
+        or (
+            [unknown, f'split {word!r}; expected {NAME_RULE}; `where=split != "{word}"` leaves such samples out']
+            if named is None
+            else None
+        )
         for failure, word, named in zip(refs.each("failure"), words, found, strict=True)
     ]
     return refs.replace(split=found, failure=failures, group=None)

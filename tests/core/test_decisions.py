@@ -14,7 +14,13 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.blocks.rows import read_block
 from beam_tfrecords.transforms.listing import deciding, groups
 from beam_tfrecords.transforms.listing.deciding import count_paths, decide
-from beam_tfrecords.transforms.listing.decisions import AssignSplits, MarkUnlabelled, RowDecision, SelectClasses
+from beam_tfrecords.transforms.listing.decisions import (
+    AssignSplits,
+    LeaveSplits,
+    MarkUnlabelled,
+    RowDecision,
+    SelectClasses,
+)
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from beam_tfrecords.transforms.listing.ordering import order_chunk
 from beam_tfrecords.transforms.listing.stratifying import find_strata
@@ -81,6 +87,7 @@ steps = st.lists(
         st.just(("splits", AssignSplits(Splits(), 0))),
         st.just(("path_splits", PathSplits("", by_image=False, depths=(1,)))),
         st.just(("path_splits", PathSplits("", by_image=False, split="test"))),
+        st.just(("split_words", LeaveSplits(frozenset({"test"})))),
         st.just(("classes", SelectClasses(("cat",), None))),
         st.just(("unlabelled", MarkUnlabelled(frozenset({"test"}), has_one=True))),
         st.just(("unlabelled", MarkUnlabelled(frozenset({"test"}), has_one=False))),
@@ -88,7 +95,7 @@ steps = st.lists(
     ),
     unique_by=lambda step: step[0],
 )
-ORDER = ("folders", "splits", "path_splits", "classes", "unlabelled", "strata")
+ORDER = ("folders", "split_words", "splits", "path_splits", "classes", "unlabelled", "strata")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -66,6 +66,12 @@ class Condition:
         """
         make_condition(self.text, self.schema, class_names)
 
+    def find_excluded_splits(self, words: Sequence[str]) -> frozenset[str]:
+        """Returns the words for splits that the condition excludes; these need not be names of splits."""
+        about = [one for one in map(self._parse, split_condition(self.text)) if names_in(one, self.schema) == ["split"]]
+        kept = [fulfils(one, {"split": words}, len(words), schema=self.schema) for one in about]
+        return frozenset(word for word, *every in zip(words, *kept, strict=True) if not all(every))
+
     def keep_listed(
         self, batches: Iterable[RefColumns], counts: Counter[Key], convert: ConvertSample, *, split: str
     ) -> Iterator[RefColumns]:

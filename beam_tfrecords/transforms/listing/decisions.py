@@ -43,6 +43,7 @@ class Decisions:
 
     Attributes:
       folders: labels and splits from the folders in the paths.
+      split_words: the samples without words that are no splits, and that the request's condition leaves out.
       splits: splits by the request's rule.
       path_splits: splits from the words in the paths.
       classes: the samples and objects of the requested classes.
@@ -51,6 +52,7 @@ class Decisions:
     """
 
     folders: RowDecision | None = None
+    split_words: RowDecision | None = None
     splits: RowDecision | None = None
     path_splits: RowDecision | None = None
     classes: RowDecision | None = None
@@ -91,6 +93,19 @@ class AssignSplits:
     def apply(self, refs: RefColumns) -> RefColumns:
         """See `RowDecision.apply`."""
         return assign_splits(refs, splits=self.splits, seed=self.seed)
+
+
+@dataclasses.dataclass(frozen=True)
+class LeaveSplits:
+    """Leaves out the samples with some words for their split."""
+
+    words: frozenset[str]
+
+    by_group, by_key, is_large = False, True, False
+
+    def apply(self, refs: RefColumns) -> RefColumns:
+        """See `RowDecision.apply`."""
+        return refs.take([place for place, word in enumerate(refs.each("split")) if word not in self.words])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,9 +12,10 @@ from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_remo
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content
+from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.labels import UNLABELLED, ClassNames
 from beam_tfrecords.transforms.listing.deciding import count_paths, decide
-from beam_tfrecords.transforms.listing.decisions import AssignSplits, MarkUnlabelled, SelectClasses
+from beam_tfrecords.transforms.listing.decisions import AssignSplits, LeaveSplits, MarkUnlabelled, SelectClasses
 from beam_tfrecords.transforms.listing.groups import Groups
 from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_light, read_refs, write_listing
@@ -37,7 +38,7 @@ from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS,
 from beam_tfrecords.transforms.sources.source import Finish, Source
 from beam_tfrecords.transforms.sources.tables.table import ReadTable, Row
 from beam_tfrecords.transforms.sources.tally import Damage, Tally
-from beam_tfrecords.transforms.splits import Splits
+from beam_tfrecords.transforms.splits import Splits, name_split
 
 # Damaged containers that a message names.
 _MOST_DAMAGED = 3
@@ -104,6 +105,10 @@ def finish_listing(
     selects_early = bool(spec.classes) and not _selects_later(spec, source)
     if selects_early and listing.total:
         listing = _select_classes(listing, spec, None, tally, adding)
+    if (left := _find_left_splits(listing, spec)) is not None:
+        count = sum(listing.samples[word] for word in left.words)
+        tally.notes.append(f"`where` leaves out the split {', '.join(sorted(map(printable, left.words)))} ({count:,})")
+        listing = adding(listing, "split_words", left)
     words = count_paths(listing, plan) if _may_find_splits(spec, source) and listing.total else None
     if not (spec.stratify and spec.splits.fractions):
         listing = adding(listing, "splits", plan.splits or AssignSplits(Splits(), 0))
@@ -144,6 +149,18 @@ def _finish(listing: Listing, source: Source, tally: Tally) -> Finish:
             raise
         joined = Suggestion(f"the labels in the joined column {label!r}", {"label_column": label})
         raise RequestError(error.message, [joined, *error.suggestions], code=error.code) from error
+
+
+def _find_left_splits(listing: Listing, spec: BuildSpec) -> LeaveSplits | None:
+    """Finds the words that are no splits, such as DISCARD, and that the request's condition leaves out."""
+    words = [word for word in listing.samples if name_split(word) is None]
+    if not words or spec.where is None or spec.map is not None or spec.splits.fractions:
+        return None
+    # Only conditions need pyarrow here.
+    from beam_tfrecords.transforms.blocks.filtering import Condition
+
+    left = Condition(spec.where, spec.layout or Layout(())).find_excluded_splits(words)
+    return LeaveSplits(left) if left else None
 
 
 def _may_share_images(spec: BuildSpec, source: Source) -> bool:
