@@ -128,6 +128,15 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
     return _look_up(values, spec.mask_values, str, "value", "mask_values")
 
 
+def is_black_and_white(data: bytes, spec: ImageSpec) -> bool:
+    """Whether a mask has the numbers 0 and 255 alone.
+
+    Raises:
+      SampleError: as `read_mask`.
+    """
+    return np.unique(read_mask(data, spec)).tolist() == [0, 255]
+
+
 def read_numbers(data: bytes, spec: ImageSpec) -> np.ndarray:
     """Reads the ids in a panoptic image of COCO, [H, W] int32: red + 256 * green + 65536 * blue, or the only channel.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.mapping.user_function import name_of
+from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.settings import check_unique, input_setting, switch, write_list
 from beam_tfrecords.transforms.sources.braces import split_list
 from beam_tfrecords.transforms.sources.registry import source_of_file
@@ -109,6 +110,8 @@ def _read_images(word: Any) -> tuple[str, ...]:
     names = [name for name, _, path in pairs if path and re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name)]
     if len(names) < max(len(pairs), 2):
         raise ValueError("expected two or more folders with names, such as left=DIR,right=DIR")
+    if MASK in names:
+        raise ValueError("a mask belongs to one image; choose another name for these images")
     check_unique(names)
     return tuple(f"{name}={storage.absolute(path)}" for name, _, path in pairs)
 

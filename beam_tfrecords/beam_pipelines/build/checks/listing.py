@@ -103,7 +103,7 @@ def check_listing(
     if left_out := listing.objects.left_out:
         tally.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing, tally)
-    _check_masks(spec, source, listing)
+    _check_masks(spec, source, listing, tally)
     tally.notes += _describe_empty_splits(spec, listing)
     if spec.num_shards is not None:
         for split, samples in listing.samples.items():
@@ -205,8 +205,8 @@ def _describe_skipped(tally: Tally) -> str:
     return f"; {tally.counts.total()} other files: {', '.join(kinds)}"
 
 
-def _check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
-    """Checks that the first masks have numbers. Only masks that may have colors by their headers are decoded.
+def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:
+    """Checks that the first masks have numbers, and notes numbers that are no classes.
 
     Raises:
       RequestError: they are photos, or have colors; offers the named table that has all colors.
@@ -216,7 +216,7 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
         return
     # Most requests have no masks, and need none of these modules here.
     from beam_tfrecords.transforms.blocks.fetching import read_image
-    from beam_tfrecords.transforms.images.masks import find_tables, may_have_colors
+    from beam_tfrecords.transforms.images.masks import find_tables, is_black_and_white, may_have_colors
     from beam_tfrecords.transforms.listing.listing import read_refs
     from beam_tfrecords.transforms.processes.isolation import isolated
 
@@ -225,7 +225,12 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing) -> None:
     tables, counts = dict[str, MaskColors](), list[int]()
     for ref in refs:
         data = read_image(ref.images[MASK], size=0, max_file_size=spec.max_file_size)
-        if isinstance(data, SampleError) or not may_have_colors(data, spec.image):
+        if isinstance(data, SampleError):
+            return
+        if not may_have_colors(data, spec.image):
+            with isolated(is_black_and_white, spec.image_timeout) as is_binary:
+                if not spec.image.mask_values and is_binary(data, spec.image) is True:
+                    tally.notes.append("the masks have the numbers 0 and 255; `mask_values=0:0,255:1` stores 255 as 1")
             return
         if not counts:
             # A known palette is a guess, which a table of the dataset answers.

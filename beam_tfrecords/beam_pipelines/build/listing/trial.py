@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import re
 import tempfile
 import time
 from collections import Counter
@@ -23,7 +24,7 @@ from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import serialize_examples
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
@@ -47,6 +48,13 @@ _UNREAD = frozenset(
         "missing_masks", "missing_content", "column_without_labels", "missing_images",
     }
 )  # fmt: skip
+# Refusals of annotations that belong to other images, or have another form. Nobody knows that before they are read.
+_IMPLAUSIBLE = frozenset(
+    {"boxes_not_in_pixels", "boxes_beyond_image", "unmatched_annotations", "no_objects", "class_of_each_object"}
+)
+_MOST_REASONS = 2
+# What a message begins with.
+_INPUT = re.compile(r"^`input=[^`]*`: ")
 # Most requests to try for one refusal, and most settings to add one after the other.
 _MOST_TRIED = 16
 _DEEPEST = 3
@@ -71,15 +79,45 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
     except RequestError as error:
         if spec.input_function is not None or spec.map is not None:
             raise
-        error = _with_mappings(error, spec)
+        error = _with_mappings(_without_layout(error, spec), spec)
         if not error.suggestions:
             raise
         trial = _Trials(spec)
-        found = decide([*trial.follow_all(error, Suggestion("", {}), _DEEPEST)])
+        tried = [*trial.follow_all(error, Suggestion("", {}), _DEEPEST)]
         unnamed = "".join(f"; with a file of the colors' classes in `mask_colors`, {one}" for one in trial.unnamed[:1])
+        # Of annotations, or of the only suggestions, users want to know why these are not read.
+        is_answered = unnamed or any(not coverage.trial.is_bare for _, coverage in tried)
+        why = [*trial.implausible]
+        if not (why or is_answered):
+            why = [one for one in trial.refused if not tried or one[0].settings.get("layout") == "detection"]
+        why = [(one, inner) for one, inner in why if inner.code != error.code][:_MOST_REASONS]
+        said = "".join(f"; {one.meaning}: {_INPUT.sub('', inner.message)}" for one, inner in why)
         raise RequestError(
-            error.message + unnamed, found, code=error.code, traceback=error.traceback
+            error.message + unnamed + said, decide(tried), code=error.code, traceback=error.traceback
         ) from error.__cause__
+
+
+def _without_layout(error: RequestError, spec: BuildSpec) -> RequestError:
+    """Returns a refusal of an input without what the layout needs, with the suggestions of the input without a layout.
+
+    The suggestions leave the layout to the request, so that those without its contents do not work.
+    """
+    if error.code != "missing_content" or error.suggestions or spec.layout is None:
+        return error
+    try:
+        try_reading(dataclasses.replace(spec, layout=None))
+    except RequestError as plain:
+        # Images alone have nothing of what is missing.
+        found = [
+            Suggestion(one.meaning, {name: value for name, value in one.settings.items() if name != "layout"})
+            for one in plain.suggestions
+            if one.settings.get("layout") != "image"
+        ]
+        return RequestError(error.message, [one for one in found if one.settings], code=error.code)
+    except (BuildError, OSError) as fault:
+        if storage.is_unanswered(fault) or storage.is_unanswered(fault.__cause__):
+            raise
+    return error
 
 
 def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
@@ -93,7 +131,8 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
     with suppress_refusals():
         mappings += suggest_mappings(spec.input)
         # A format of ours is more certain than a draft; images that are missing say nothing about the format.
-        is_read = any("detection" in one.settings.get("layout", "") for one in error.suggestions)
+        is_read = error.code == "missing_content" and bool(error.suggestions)
+        is_read = is_read or any("detection" in one.settings.get("layout", "") for one in error.suggestions)
         if not (mappings or is_read or error.code == "missing_images"):
             mappings, more = _draft(spec)
     left = {"source": None} if spec.source != "auto" else {}
@@ -134,6 +173,8 @@ class _Trials:
       tried: number of requests that were tried.
       offered: the requests of the suggestions that were found.
       unnamed: suggestions that need a table of colors, which the user has to write.
+      implausible: suggestions whose annotations do not fit their images, and why.
+      refused: the other suggestions that led to no offer, and why.
     """
 
     spec: BuildSpec
@@ -141,6 +182,8 @@ class _Trials:
     tried: int = 0
     offered: list[BuildSpec] = dataclasses.field(default_factory=list)
     unnamed: list[Suggestion] = dataclasses.field(default_factory=list)
+    implausible: list[tuple[Suggestion, RequestError]] = dataclasses.field(default_factory=list)
+    refused: list[tuple[Suggestion, RequestError]] = dataclasses.field(default_factory=list)
 
     def follow_all(self, error: RequestError, said: Suggestion, depth: int) -> Iterator[tuple[Suggestion, Coverage]]:
         """Yields the suggestions of a refusal that work, each with what was said before, and their coverage."""
@@ -173,9 +216,15 @@ class _Trials:
                 command = error.message.rpartition("need an extra: ")[2]
                 untried = measure(self._facts, Trial.of((), frozenset(), is_whole=False))
                 yield dataclasses.replace(suggestion, meaning=f"{suggestion.meaning}, after {command}"), untried
-            # A format of boxes that do not fit their images is not the right one.
-            elif depth and not ("box_format" in suggestion.settings and error.code.startswith("boxes_")):
+            elif error.code in _IMPLAUSIBLE:
+                # A format of boxes that do not fit their images is not the right one.
+                if "box_format" not in suggestion.settings:
+                    self.implausible.append((suggestion, error))
+            elif depth:
+                offered = len(self.offered)
                 yield from self.follow_all(error, suggestion, depth - 1)
+                if offered == len(self.offered):
+                    self.refused.append((suggestion, error))
         except (BuildError, OSError) as error:
             if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
                 raise
@@ -188,7 +237,6 @@ def try_reading(spec: BuildSpec) -> Trial | None:
       RequestError, BuildError: it is refused.
     """
     opened, source = open_spec_source(spec)
-    contents = opened.layout.required if opened.layout else frozenset[Content]()
     if source.pipeline is not None or sum(one.size for one in source.partitions) > _MOST_BYTES:
         return Trial.of((), frozenset(), is_whole=False)
     if source.is_whole:
@@ -196,13 +244,13 @@ def try_reading(spec: BuildSpec) -> Trial | None:
         refs = list(itertools.islice(source.samples(), _MOST_LISTED + 1))
         if len(refs) > _MOST_LISTED:
             refs = _read_folders(refs, source)
-            return Trial.of(refs, contents, is_whole=False) if _are_valid(refs, opened) else None
+            return _judge(refs, opened, is_whole=False)
         opened, source = open_spec_source(spec)
     refs = _list(opened, source)
     shares_keys = opened.group_rows or source.description.last_member_wins
     keys = Counter() if shares_keys else Counter((ref.split, ref.key) for ref in refs)
     repeated = sum(count for count in keys.values() if count > 1)
-    return Trial.of(refs, contents, is_whole=True) if _are_valid(refs, opened, repeated=repeated) else None
+    return _judge(refs, opened, is_whole=True, repeated=repeated)
 
 
 def _read_folders(refs: list[SampleRef], source: Source) -> list[SampleRef]:
@@ -235,7 +283,8 @@ def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
         return list(read_refs(listing))
 
 
-def _are_valid(refs: Sequence[SampleRef], spec: BuildSpec, *, repeated: int = 0) -> bool:
+def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeated: int = 0) -> Trial | None:
+    """Returns what the samples have; None if too many of them are invalid."""
     layout = spec.stored
     # Records that are stored as they are have been checked.
     stored = () if layout.keeps_records else layout.features
@@ -243,11 +292,19 @@ def _are_valid(refs: Sequence[SampleRef], spec: BuildSpec, *, repeated: int = 0)
     classes = [one.column or "" for one in layout.heads.values()]
     needs_label = bool(CLASSES & layout.required)
     has_one = layout.has_single_label
-    failed = sum(not _is_valid(ref, needs_label=needs_label, has_one=has_one) for ref in refs) + repeated
+    needs_mask = Content.MASK in layout.required
+    failed = repeated + sum(
+        not _is_valid(ref, needs_label=needs_label, has_one=has_one)
+        or (needs_mask and not ref.objects and not any(map(is_mask, ref.images)))
+        for ref in refs
+    )
     # Rows are damaged here and there; what a column lacks, it lacks in the other rows too.
     lacking = sum(ref.failure is None and not _has_values(ref, columns, classes) for ref in refs)
     most = max(spec.max_failures, _MOST_FAILED) * len(refs)
-    return failed + lacking <= most and lacking <= spec.max_failures * len(refs)
+    if failed + lacking > most or lacking > spec.max_failures * len(refs):
+        return None
+    trial = Trial.of(refs, layout.required, is_whole=is_whole)
+    return dataclasses.replace(trial, failed=failed + lacking) if failed > spec.max_failures * len(refs) else trial
 
 
 def _is_valid(ref: SampleRef, *, needs_label: bool, has_one: bool) -> bool:

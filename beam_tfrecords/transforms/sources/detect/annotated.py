@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,11 +11,19 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, show_names
 from beam_tfrecords.transforms.sources.detect.mask_names import NUMBERED_MASK
 from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find_suffixed_masks
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_container, is_mask_folder, split_in_name
-from beam_tfrecords.transforms.sources.detect.pairs import Twins, are_drawn, find_bands, find_pair_ending, find_twins
+from beam_tfrecords.transforms.sources.detect.pairs import (
+    Twins,
+    are_drawn,
+    find_bands,
+    find_family_endings,
+    find_pair_ending,
+    find_twins,
+)
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 
 _MOST_NAMES = 10
@@ -50,6 +59,8 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             globs = [f"`exclude={one}`" for one in _globs_of(found[:_MOST_NAMES], request, tree)]
             return [f"{what}; to leave them out, use {' '.join(globs)}"]
         masks = [] if request.root is None else _find_masks(tree, found, request)
+        if not any(masks) and (twins := _find_masked(tree, found, request)):
+            raise _refuse_twins(twins, request)
         others = _without_folders(tree, found)
         raise UnclearError(
             f"{what} of the others", *masks, _without(others, request, base, found), code="images_and_masks"
@@ -65,9 +76,12 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             code="single_bands",
         )
     ending = _mask_ending(tree) or find_pair_ending(tree)
-    twins = [] if ending else find_twins(tree)
+    families = find_family_endings(tree) if request.by_folders and not ending else []
+    twins = [] if ending or families else find_twins(tree, request.root or "")
     if twins:
         raise _refuse_twins(twins, request)
+    if families:
+        raise _refuse_families(families, request)
     if ending:
         suffixed = find_suffixed_masks(tree, ending)
         ends = Counter(name for _, folder in tree.walk() for _, name in folder.names if _MASK_ENDING.search(name))
@@ -84,28 +98,50 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
     return []
 
 
+def _refuse_families(endings: Sequence[str], request: Request) -> UnclearError:
+    """Returns the error for folders in which images of one thing end in different words."""
+    # A glob can name the images with a word, and not those without one.
+    kept = [""] if "" in endings else endings
+    others = {one: [f"*{other}.*" for other in endings if other not in (one, "")] for one in kept}
+    answers = [
+        [Suggestion(f"the images that end in {one or 'no word'}", {"exclude": [*request.spec.exclude, *globs]})]
+        for one, globs in others.items()
+    ]
+    shown = show_names([one or "no word" for one in endings])
+    what = f"the images end in {shown}, after the same names, like images of one thing"
+    return UnclearError(what, *answers, code="images_and_masks")
+
+
+def _find_masked(tree: FolderTree, found: Sequence[str], request: Request) -> list[Twins]:
+    """Returns folders of any name with masks in folders of one name beside them, if these have all images."""
+    may_be = request.root and not request.spec.mask_settings and len({*map(storage.basename, found)}) == 1
+    twins = find_twins(tree, request.root or "") if may_be else []
+    paths = {path for one in twins for path in one.folders}
+    are_all = {one.masks for one in twins} == {*found} and sum(map(tree.images, paths)) == tree.total()
+    return twins if are_all and all(one.are_masks for one in twins) else []
+
+
 def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
     """Returns the error for folders whose images form pairs."""
-    photos, drawn = [one.images for one in twins], [one.masks for one in twins]
-    sides = photos, drawn
-    inputs = [_with_splits(side, request) for side in sides]
+    families = [*zip(*(one.folders for one in twins), strict=True)]
+    inputs = [_with_splits(family, request) for family in families]
     answers = [
-        [Suggestion(f"the images in {show_names(side)}", {"input": _one_or_all(paths)})] if paths else []
-        for side, paths in zip(sides, inputs, strict=True)
+        [Suggestion(f"the images in {show_names(family)}", {"input": _one_or_all(paths)})] if paths else []
+        for family, paths in zip(families, inputs, strict=True)
     ]
-    masks: dict[str, Any] | None = None
-    if inputs[0] and all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
-        masks = {
-            "input": _one_or_all(inputs[0]),
-            "mask_root": _one_or_all([*map(request.path, drawn)]),
-            **twins[0].suffixes,
-        }
+    masks: list[list[Suggestion]] = []
+    if all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
+        drawn = {"mask_root": _one_or_all([*map(request.path, families[-1])]), **twins[0].suffixes}
+        masks = [
+            _with_masks(request, {"input": _one_or_all(paths), **drawn})
+            for paths in itertools.islice(filter(None, inputs[:-1]), _MOST_MASKS)
+        ]
     names = "the same names" if not twins[0].suffixes else "the same names but for their ends"
     remedy = "; if the folders are classes, name them in `class_names`" if twins[0].are_views else ""
+    shown = [path for family in families for path in family]
     return UnclearError(
-        f"the images in {show_names([*photos, *drawn])} have {names}, like images and their masks, or images of one "
-        f"thing{remedy}",
-        _with_masks(request, masks),
+        f"the images in {show_names(shown)} have {names}, like images and their masks, or images of one thing{remedy}",
+        *masks,
         _as_pairs(twins, request),
         *answers,
         code="images_and_masks",
@@ -113,12 +149,17 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
 
 
 def _as_pairs(twins: Sequence[Twins], request: Request) -> list[Suggestion]:
-    """Suggests joining the images of two folders."""
-    names = [re.sub(r"\W+", "_", storage.basename(path)).lower() for path in twins[0].folders]
-    if request.root is None or len(twins) > 1 or not all(re.fullmatch("[a-z][a-z0-9_]*", name) for name in names):
+    """Suggests joining the images of the folders that have one name."""
+    folders = twins[0].folders
+    names = [re.sub(r"\W+", "_", storage.basename(path)).lower() for path in folders]
+    are_photos = not twins[0].are_masks or len(folders) == 2
+    if request.root is None or len(twins) > 1 or not are_photos or MASK in names:
         return []
-    folders = [f"{name}={request.path(path)}" for name, path in zip(names, twins[0].folders, strict=True)]
-    return [Suggestion("each pair of images as one sample", {"input": None, "images": ",".join(folders)})]
+    if not all(re.fullmatch("[a-z][a-z0-9_]*", name) for name in names):
+        return []
+    shown = ",".join(f"{name}={request.path(path)}" for name, path in zip(names, folders, strict=True))
+    what = "each pair of images" if len(folders) == 2 else f"each {len(folders)} images of one name"
+    return [Suggestion(f"{what} as one sample", {"input": None, "images": shown})]
 
 
 def _with_splits(paths: Sequence[str], request: Request) -> list[str]:

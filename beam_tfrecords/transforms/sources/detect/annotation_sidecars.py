@@ -98,8 +98,8 @@ def _find_mappings(tree: FolderTree, roots: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """Yields suggestions that read annotated objects instead of folder labels.
+def find_annotations(tree: FolderTree, request: Request) -> Iterator[tuple[Suggestion, bool]]:
+    """Yields suggestions that read annotated objects instead of folder labels, and whether the annotations fit.
 
     Args:
       tree: the folders.
@@ -109,8 +109,10 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]
     if root is None or request.names_paths or request.spec.label_pattern:
         return
     for group in _find_annotations(tree, root):
-        usable = (one for one in group if is_usable(request, one.settings))
-        yield from (one for one in [next(usable, None)] if one is not None)
+        usable = next((one for one in group if is_usable(request, one.settings)), None)
+        # A mapping may fit documents of another format.
+        if usable is not None or "mapping" not in group[0].settings:
+            yield usable or group[0], usable is not None
 
 
 def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]:

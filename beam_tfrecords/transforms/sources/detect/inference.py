@@ -115,7 +115,7 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     what = ""
     # Without the root, nothing is suggested.
     is_named = request.root is None and describe_annotations(tree, request.folders) != ""
-    if is_named or next(find_annotations(tree, request), None) is not None:
+    if is_named or any(fits for _, fits in find_annotations(tree, request)):
         what = "annotations of their images"
     lists = name_split_lists(tree)
     if not what and lists and request.needs.splits.are_auto and not found.has_splits:

@@ -7,13 +7,22 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.interpretation import join
 from beam_tfrecords.transforms.sources.detect.mask_names import shared_ending, without_common_ends
 from beam_tfrecords.transforms.sources.detect.mask_pairs import JPEG
-from beam_tfrecords.transforms.sources.detect.names import names_annotations, split_in_name
+from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, names_annotations, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_masks_among, have_equal_sizes
 
 _MOST_TWINS = 4
+# With more folders of one parent, images of equal names are those of classes with as many images each.
+_MOST_FAMILIES = 6
+# With fewer things, images of which end in the same words, the words may be names.
+_LEAST_THINGS = 3
+_LAST_WORD = re.compile(r"[_. -][A-Za-z]+$")
+# Number of images of each folder to look at.
+_MOST_COMPARED = 3
 # Least share of images with a partner, in folders whose names say that they hold pairs.
 _MOST_ALIKE = 0.8
 _IMAGE_WORDS = frozenset(
@@ -38,14 +47,15 @@ _BAND = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Twins:
-    """Two sibling folders whose images have the same names, except for a suffix that all names in a folder share.
+    """Sibling folders whose images have the same names, except for a suffix that all names in a folder share.
 
     Attributes:
       images: path of the folder of images.
       masks: path of the folder of their masks, or of other paired images.
       are_masks: whether the images in `masks` may contain class numbers.
       suffixes: settings for the suffixes.
-      are_views: whether the folders are named for views of the same things.
+      are_views: whether the folders are named for views of the same things, or their images show it.
+      others: paths of further folders of images with these names.
     """
 
     images: str
@@ -53,20 +63,26 @@ class Twins:
     are_masks: bool
     suffixes: dict[str, str]
     are_views: bool = False
+    others: Sequence[str] = ()
 
     @property
-    def folders(self) -> tuple[str, str]:
-        """Both folders."""
-        return self.images, self.masks
+    def folders(self) -> tuple[str, ...]:
+        """All folders; that of the masks comes last."""
+        return self.images, *self.others, self.masks
 
 
-def find_twins(tree: FolderTree) -> list[Twins]:
-    """Returns all pairs of folders if they contain all images; otherwise the first pair, if any."""
+def find_twins(tree: FolderTree, root: str) -> list[Twins]:
+    """Returns all groups of paired folders if they contain all images; otherwise the first group, if any.
+
+    Args:
+      tree: the folders.
+      root: path of their root folder; "" if files cannot be read, so that names decide.
+    """
     folders = (path for path, folder in tree.walk() if folder.images and path)
     parents = {path[: max(at, 0)] for path in folders for at in (path.rfind("/"), path.find("/"), 0)}
-    found = [pair for parent in sorted(parents) if (pair := _twins_in(tree, parent))]
-    count = sum(tree.images(path) for one in found for path in one.folders)
-    return found if len(found) <= _MOST_TWINS and count == tree.total() else found[:1]
+    found = {parent: twins for parent in sorted(parents) if (twins := _twins_in(tree, root, parent))}
+    are_all = sum(map(tree.total, found)) == tree.total() and len({len(one.folders) for one in found.values()}) == 1
+    return [*found.values()][: _MOST_TWINS if are_all and len(found) <= _MOST_TWINS else 1]
 
 
 def are_drawn(tree: FolderTree, images: str, others: str) -> bool:
@@ -97,37 +113,79 @@ def find_pair_ending(tree: FolderTree) -> str | None:
     return None
 
 
-def _twins_in(tree: FolderTree, parent: str) -> Twins | None:
-    """Returns the first two folders in a folder if the images of all folders in it form pairs, else None."""
+def find_family_endings(tree: FolderTree) -> list[str]:
+    """Returns the last words of the names of images if each thing has an image with each of them, else []."""
+    endings: dict[tuple[str, str], set[str]] = {}
+    for path, folder in tree.walk():
+        for stem in _stems(name for _, name in folder.names):
+            word = _LAST_WORD.search(stem)
+            endings.setdefault((path, stem.removesuffix(word[0]) if word else stem), set()).add(word[0] if word else "")
+    first = next(iter(endings.values()), set())
+    # An image without such a word and one with it are a pair.
+    is_one = len(endings) >= _LEAST_THINGS and 1 + ("" in first) < len(first) <= _MOST_FAMILIES
+    return sorted(first) if is_one and all(some == first for some in endings.values()) else []
+
+
+def _twins_in(tree: FolderTree, root: str, parent: str) -> Twins | None:
+    """Returns the folders in a folder if all of their images form pairs, else None."""
     names = tree.below(parent)
     paths = [join(parent, name) for name in names]
     if len(paths) < 2 or len({*map(split_in_name, names)}) > 1:
         return None
-    first, second, *others = paths
-    are_views = _are_views(names)
-    pair = None if any(map(tree.below, paths)) else _pair(tree, first, second)
-    if pair is None or any(_pair(tree, first, other) is None for other in others):
-        are_pairs = are_views and _pair_below(tree, paths)
-        return Twins(first, second, are_masks=False, suffixes={}, are_views=True) if are_pairs else None
+    pairs = [] if any(map(tree.below, paths)) else [_pair(tree, paths[0], other) for other in paths[1:]]
+    suffixes_of = [pair for pair in pairs if pair is not None]
+    if not suffixes_of or len(suffixes_of) < len(pairs):
+        are_pairs = _are_views(names) and _pair_below(tree, paths)
+        return Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True) if are_pairs else None
+    images, last = paths[0], paths[-1]
+    is_reversed = _is_first_the_mask(tree, images, last, suffixes_of[-1])
+    some = _some_images(tree, root, paths) if len(paths) <= _MOST_FAMILIES else []
+    masks = [path for path in paths if len(paths) > 2 and names_annotations(path.rpartition("/")[2])]
+    if len(masks) in (0, len(paths)):
+        masks = [paths[number] for number in find_masks_among(some)] if is_reversed is None else []
+    others = [path for path in paths if path not in masks]
+    if masks:
+        images, *others = others
+        # As im1, im2, label1, label2.
+        last = next((path for path in masks if re.findall(r"\d", path) == re.findall(r"\d", images)), masks[0])
+        is_reversed = False
     # The folders of pix2pix; letters of an alphabet are more.
-    are_views = are_views or (names == ["A", "B"] and not any(pair) and tree.images(first) > 1)
-    is_reversed = _is_first_the_mask(tree, first, second, pair)
-    if is_reversed is None and not are_views:  # Photos of two classes may have the same numbers.
-        return None
-    images, masks = (second, first) if is_reversed else (first, second)
-    image_suffix, mask_suffix = reversed(pair) if is_reversed else pair
-    suffixes = {"mask_suffix": mask_suffix, "image_suffix": image_suffix}
-    are_masks = not any(map(JPEG.search, tree.names([masks])))
-    are_masks = are_masks and (any(pair) or all(map(JPEG.search, tree.names([images]))))
-    suffixes = {name: suffix for name, suffix in suffixes.items() if suffix}
-    return Twins(images, masks, are_masks, suffixes, are_views)
+    are_views = _are_views(names) or (names == ["A", "B"] and suffixes_of[0] == ("", "") and tree.images(images) > 1)
+    are_views = are_views or have_equal_sizes(some)
+    if is_reversed is None and not are_views:
+        return None  # Photos of two classes may have the same numbers.
+    if is_reversed:
+        images, last = last, images
+    suffixes = dict(zip(("image_suffix", "mask_suffix"), _pair(tree, images, last) or ("", ""), strict=True))
+    are_masks = not any(map(JPEG.search, tree.names([last])))
+    is_said = bool(masks) or any(suffixes.values()) or is_mask_folder(last.rpartition("/")[2])
+    are_masks = are_masks and (is_said or all(map(JPEG.search, tree.names([images]))))
+    suffixes = {name: suffixes[name] for name in ("mask_suffix", "image_suffix") if suffixes[name]}
+    others = [path for path in others if path not in (images, last)] if len(masks) < 2 else []
+    return Twins(images, last, are_masks, suffixes, are_views, others)
+
+
+def _some_images(tree: FolderTree, root: str, paths: Sequence[str]) -> list[list[str]]:
+    """Returns paths of a few images of each folder, whose names are those of the images of the other folders."""
+    by_stem = [_by_base(tree, path) for path in paths]
+    shared = sorted(set.intersection(*map(set, by_stem)))[:_MOST_COMPARED] if root else []
+    return [
+        [storage.join(root, path, stems[base]) for base in shared] for path, stems in zip(paths, by_stem, strict=True)
+    ]
+
+
+def _by_base(tree: FolderTree, path: str) -> dict[str, str]:
+    """Returns the part of a name before the suffix of a folder -> name of the image."""
+    names = tree.names([path])
+    ending = shared_ending(sorted(_stems(names)))
+    return {name.rpartition(".")[0].removesuffix(ending): name for name in names}
 
 
 def _are_views(names: Iterable[str]) -> bool:
     """Whether folders may hold images of the same things, by words such as `left` in `image_left` and `left_imgs`."""
     words = (re.findall(r"[a-z]+", name.lower()) for name in names)
     kinds = [[word for word in some if len(word) > 1 and word not in _IMAGE_WORDS] or some[:1] for some in words]
-    return all(some and all(_VIEWS & {word, word.removesuffix("s")} for word in some) for some in kinds)
+    return all(any(_VIEWS & {word, word.removesuffix("s")} for word in some) for some in kinds)
 
 
 def _pair_below(tree: FolderTree, paths: Sequence[str]) -> bool:

@@ -38,7 +38,8 @@ _UNLABELLED = {"layout": "image"}
 def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestError:
     """Returns the error for an input with ambiguous folders, with suggested requests."""
     suggestions: list[Suggestion] = []
-    for one in _suggestions(error, tree, request):
+    annotations = [*find_annotations(tree, request)]
+    for one in _suggestions(error, tree, request, [one for one, fits in annotations if fits]):
         # Only so many are tried; masks of a few images would take the place of others.
         if one.settings.get("layout") in _MASKS and request.root and not is_usable(request, one.settings):
             continue
@@ -47,6 +48,8 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
             suggestions.append(one)
         if len(suggestions) == _MOST_SUGGESTIONS:
             break
+    # The trial says why these do not fit.
+    suggestions += [one for one, fits in annotations if not fits]
     more = _describe_sidecars(tree, request, suggestions)
     if request.spec.source in ("image_folder", "filename_pattern"):
         # The source in the request may not fit a pattern or a table.
@@ -85,7 +88,7 @@ def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Suggest
 
 def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Yields suggestions that read files next to the images instead of folder labels."""
-    yield from find_annotations(tree, request)
+    yield from (one for one, fits in find_annotations(tree, request) if fits)
     if request.by_folders:
         yield from itertools.islice(find_rows(tree, request), _MOST_TABLES)
 
@@ -102,11 +105,13 @@ def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
         yield Suggestion("the samples of a WebDataset", {"source": "webdataset"})
 
 
-def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """Yields all suggestions, the most certain ones first."""
+def _suggestions(
+    error: UnclearError, tree: FolderTree, request: Request, annotations: Sequence[Suggestion]
+) -> Iterator[Suggestion]:
+    """Yields all suggestions, the most certain ones first; `annotations` are those that read annotations."""
     samples = [*_find_samples(tree, request)]
     yield from samples
-    yield from find_annotations(tree, request)
+    yield from annotations
     followed = _answer(error, tree, request, Suggestion("", {}), _MOST_ANSWERS)
     if Content.MASK in request.needs.contents:
         says_masks = bool(request.spec.mask_settings)

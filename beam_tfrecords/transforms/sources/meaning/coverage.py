@@ -38,6 +38,7 @@ class Trial:
       num_images: number of images; a file may hold several.
       masks: files of their masks.
       is_whole: whether these are all samples.
+      failed: number of samples that would be rejected, if the request does not allow as many.
 
     A reading that was not tried has no samples.
     """
@@ -52,6 +53,7 @@ class Trial:
     num_images: int
     masks: frozenset[str]
     is_whole: bool
+    failed: int = 0
 
     @property
     def is_bare(self) -> bool:
@@ -163,6 +165,8 @@ def _plural(word: str, count: int) -> str:
 
 
 def _find_implausible(trial: Trial) -> str:
+    if trial.failed:
+        return f"{trial.failed:,} of {trial.samples:,} would be rejected"
     count = sum(trial.labels.values())
     if count >= _MANY and 2 * len(trial.labels) > count:
         return "nearly each has a class of its own"
