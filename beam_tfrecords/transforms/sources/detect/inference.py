@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.sources.class_files import is_class_file
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
@@ -24,7 +24,12 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
 )
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.names import is_known
-from beam_tfrecords.transforms.sources.detect.row_sidecars import find_folder_labels, find_lists, name_split_lists
+from beam_tfrecords.transforms.sources.detect.row_sidecars import (
+    find_contradictions,
+    find_folder_labels,
+    find_lists,
+    name_split_lists,
+)
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.meaning.companions import find_companions, names_images
@@ -129,6 +134,10 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
         )
         what = f"lists of splits ({', '.join(map(printable, lists))})" if is_read else ""
     companions = [] if what else [*find_companions(tree, request.root or "", _class_folders(found, tree))]
+    rows = []
+    if not (what or companions) and request.root is not None:
+        companions = [*find_contradictions(tree, request.root, lambda path: found.place(path)[0])]
+        rows = [Suggestion(f"the rows of {one}", {"input": storage.join(request.root, one)}) for one in companions]
     if companions:
         what = f"files that may annotate their images ({', '.join(map(printable, companions[:_MOST_NAMED]))})"
     tables = [] if what else [*find_folder_labels(tree, request.root or "", _class_folders(found, tree))]
@@ -142,4 +151,6 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
         pattern = pattern.replace("[^/]+)/", ".+)/[^/]+$") if found.is_nested else pattern
         folders = Suggestion("the folders as classes", {"label_pattern": pattern})
         error = UnclearError(f"the folders may be classes, but there are {what}", [folders], code="unclear_folders")
-        raise refuse(error, tree, request)
+        refused = refuse(error, tree, request)
+        are_read = any("label_column" in one.settings for one in refused.suggestions)
+        raise RequestError(refused.message, [*([] if are_read else rows), *refused.suggestions], code=refused.code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -124,6 +124,38 @@ def find_folder_labels(tree: FolderTree, root: str, folders: Sequence[str]) -> I
         labels = [one.settings["label_column"] for one in suggest_classes(table) if keys]
         if labels:
             yield f"{printable(path)} has {labels[0]!r} of each {keys[0]!r}"
+
+
+def find_contradictions(tree: FolderTree, root: str, class_of: Callable[[str], str | None]) -> Iterator[str]:
+    """Yields the tables that give images of one class folder different labels.
+
+    Args:
+      tree: the folders.
+      root: path of their root folder.
+      class_of: returns the class that the folders give the image at a path.
+    """
+    places: dict[str, list[str]] = {}
+    for folder, held in tree.walk():
+        for _, name in held.names:
+            places.setdefault(posixpath.splitext(name)[0], []).append(posixpath.join(folder, name))
+    for path in list_tables(tree)[:_MOST_TABLES]:
+        cells = _read_cells(storage.join(root, path)) or {}
+        rows = [{str(value) for value in row} for row in zip(*cells.values(), strict=True)]
+        for column, values in cells.items():
+            label = find_only_label({name: one for name, one in cells.items() if name != column})
+            labels: dict[str | None, set[str]] = {}
+            for number, value in enumerate(values if label else ()):
+                *folders, name = str(value).split("/")
+                named = places.get(posixpath.splitext(name)[0], [])
+                # Images of one name are told apart by their folders, in the path or in another cell.
+                parts = {*(folders or rows[number])}
+                is_only = len(named) == 1 and not folders
+                known = [one for one in named if is_only or parts & {*one.split("/")[:-1]}]
+                if len(known) == 1:
+                    labels.setdefault(class_of(known[0]), set()).add(str(cells[label or ""][number]))
+            if any(len(several) > 1 for several in labels.values()):
+                yield path
+                break
 
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:
