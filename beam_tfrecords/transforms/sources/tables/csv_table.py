@@ -77,7 +77,9 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False
     are_spaced = any(map(is_image_name, later)) and all(cell.startswith(" ") for cell in later)
     parser = CsvParser((), delimiter)
     with open_lines(path, encoding) as lines:
-        header = next(parser.read(lines), None)
+        header, comments = next(parser.read(lines), None), 0
+        while isinstance(header, tuple) and len(header[1]) == 1 and header[1][0].startswith("#"):
+            header, comments = next(parser.read(lines), None), comments + 1
         if header is None:
             raise RequestError(
                 f"`input={path}` is empty; the first row of a csv file must name its columns", code="empty_file"
@@ -104,7 +106,7 @@ def open_csv(path: str, text: TextSettings = DETECTED, *, has_rest: bool = False
         names,
         encoding,
         CsvParser(names, delimiter, skip_spaces=are_spaced or (not is_data and cells != [*names])),
-        skips=0 if is_data else 1,
+        skips=comments + (not is_data),
         has_header=not is_data,
         notes=notes,
         delimiter=delimiter,
@@ -154,7 +156,7 @@ def _find_delimiter(path: str, text: str) -> tuple[str, list[str]]:
     """
     usual = "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    lines = _lines(text)
+    lines = [line for line in _lines(text) if not line.startswith("#")] or _lines(text)
 
     def fit(delimiter: str) -> float:
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]

@@ -97,7 +97,9 @@ def open_list(path: str, start: bytes, *, has_rest: bool = False) -> TextTable |
       start: first bytes of the file.
       has_rest: whether the rest of each line behind its image is one text or class, if it may be.
     """
-    if not path.lower().endswith(_EXTENSIONS):
+    # A table of one column whose first cell has several words is a list as well.
+    words = [] if b"\t" in start.partition(b"\n")[0] else start.partition(b"\n")[0].decode("latin-1").split()
+    if not path.lower().endswith(_EXTENSIONS) and not (len(words) > 1 and is_image_name(words[0])):
         return None
     encoding = find_encoding(start)
     lines = start.decode(encoding, "replace").splitlines()[: _ROWS + 2]
