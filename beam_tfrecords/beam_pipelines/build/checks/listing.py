@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import glob
 import itertools
+import posixpath
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +22,7 @@ from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
-from beam_tfrecords.transforms.sources.detect.row_sidecars import is_table
+from beam_tfrecords.transforms.sources.detect.row_sidecars import group_by_split, is_table, split_of_list
 from beam_tfrecords.transforms.sources.detect.trial import is_usable, suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import folder_of_input, name_inputs
 from beam_tfrecords.transforms.sources.names import printable
@@ -31,6 +32,7 @@ from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported
+from beam_tfrecords.transforms.splits import DEFAULT_SPLIT
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
@@ -47,6 +49,10 @@ _READ_BY_FILES = {
 }
 # Images with more colors are photos.
 _MOST_COLORS = 256
+# Sources of annotated images.
+_ANNOTATED = frozenset({"yolo", "voc", "coco", "documents"})
+# Lists of splits to look for in a folder, and samples that they must name.
+_MOST_LISTS, _MOST_NAMED = 32, 200
 # Extensions of tables of colors, and files of each to read in a folder.
 _OF_COLORS, _MOST_TABLES = (".txt", ".csv", ".json"), 8
 # Number of masks to open.
@@ -103,6 +109,7 @@ def check_listing(
     if left_out := listing.objects.left_out:
         tally.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing, tally)
+    _check_split_lists(spec, source, listing)
     _check_masks(spec, source, listing, tally)
     tally.notes += _describe_empty_splits(spec, listing)
     if spec.num_shards is not None:
@@ -277,6 +284,42 @@ def _find_color_tables(spec: BuildSpec, refs: Sequence[SampleRef]) -> Iterator[t
             for file in storage.list_files(f"{glob.escape(folder)}/*{extension}", limit=_MOST_TABLES):
                 with contextlib.suppress(ValueError):
                     yield file.path, read_mask_colors(file.path)
+
+
+def _check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None:
+    """Checks that no lists beside the input say the splits of annotated images, or of images with masks.
+
+    Raises:
+      RequestError: such lists name the images; offers to read them.
+    """
+    from beam_tfrecords.transforms.listing.listing import read_refs
+
+    is_annotated = source.name in _ANNOTATED or Content.MASK in spec.required
+    if not (is_annotated and spec.splits.are_auto and len(listing.samples) == 1) or spec.join:
+        return
+    inputs = [*map(folder_of_input, name_inputs(spec.input).paths)]
+    paths = list[str]()
+    for folder in dict.fromkeys([*inputs, *map(storage.dirname, inputs)]):
+        with suppress_refusals():
+            paths += [one.path for one in storage.list_files(f"{glob.escape(folder)}/*.txt", limit=_MOST_LISTS)]
+    lists = {path: split for path in next(iter(group_by_split(paths)), []) if (split := split_of_list(path))}
+    names = {
+        posixpath.splitext(posixpath.basename(line.split()[0]))[0]
+        for path in (lists if len(lists) > 1 else ())
+        for line in storage.read_bytes(path).decode(errors="replace").splitlines()
+        if line.strip()
+    }
+    refs = itertools.islice(read_refs(listing), _MOST_NAMED)
+    if names and all(posixpath.splitext(posixpath.basename(ref.key))[0] in names for ref in refs):
+        shown = ", ".join(printable(storage.basename(path)) for path in lists)
+        raise RequestError(
+            f"`input={', '.join(spec.input)}`: {shown} beside the images have their names, and may be their splits",
+            [
+                Suggestion("the splits of these lists", {"join": [f"{split}={path}" for path, split in lists.items()]}),
+                Suggestion("all images as one split", {"splits": f"{DEFAULT_SPLIT}=1"}),
+            ],
+            code="unread_lists",
+        )
 
 
 def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE
 from beam_tfrecords.transforms.sources.inputs import split_of_word
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable, Joins
 from beam_tfrecords.transforms.sources.tables.list_file import has_names_only
-from beam_tfrecords.transforms.sources.tables.table import available
+from beam_tfrecords.transforms.sources.tables.table import TableFile, available
 from beam_tfrecords.transforms.sources.tables.text_table import TextTable
 
 
@@ -45,6 +47,14 @@ def open_joins(join: Sequence[str], join_key: Sequence[str]) -> Joins:
     return Joins(tables, join_key)
 
 
+def _without_header(file: TableFile) -> TableFile:
+    """Returns a list of single words, of which the first is no header, because it differs from that of other lists."""
+    if not isinstance(file, TextTable) or len(file.columns) > 1:
+        return file
+    parser = dataclasses.replace(file.parser, columns=(IMAGE,))  # type: ignore[type-var]  # each parser is a dataclass
+    return dataclasses.replace(file, columns=(IMAGE,), parser=parser, skips=0, has_header=False)
+
+
 def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:
     for path in paths:
         is_text = path.lower().endswith((".txt", ".lst", ".list"))
@@ -55,6 +65,8 @@ def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:
                 f"`join={path}`: expected a csv, jsonl or Parquet file, or a list", code="unknown_format"
             )
     files = [open_table(path) for path in paths]
+    if splits and len({tuple(file.columns) for file in files}) > 1:
+        files = [_without_header(file) for file in files]
     entries = [storage.stat(path) for path in paths]
     columns, stem = files[0].columns, storage.basename(paths[0]).split(".")[0]
     names = {name: name for name in columns}
