@@ -81,7 +81,7 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
             raise
         error = _with_mappings(_without_layout(error, spec), spec)
         if not error.suggestions:
-            raise
+            raise error from error.__cause__
         trial = _Trials(spec)
         tried = [*trial.follow_all(error, Suggestion("", {}), _DEEPEST)]
         unnamed = "".join(f"; with a file of the colors' classes in `mask_colors`, {one}" for one in trial.unnamed[:1])
@@ -143,7 +143,8 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
         )
         for one in mappings
     ]
-    message = f"{error.message}{more}"
+    # A damaged file of a known format says what is wrong.
+    message = error.message if error.code == "invalid_file" else f"{error.message}{more}"
     return RequestError(message, [*mappings, *error.suggestions], code=error.code, traceback=error.traceback)
 
 

@@ -96,7 +96,13 @@ def find_drafts(path: str) -> tuple[list[str], str]:
     # Lines are the rows of a table, too, which has its own questions.
     trees = {one: several for one, several in documents.items() if one not in LINES}
     annotated = (names[one] for one, several in trees.items() if names_images(several, sizes, extension=one))
-    return [], next(annotated, "")
+    if document := next(annotated, ""):
+        return [], document
+    stems = {posixpath.splitext(one.path)[0].rpartition("/")[2] for one in images}
+    texts = [one.path for one in listed if extension_of(one.path) == ".txt"]
+    of_images = [one for one in texts if posixpath.splitext(one)[0].rpartition("/")[2] in stems]
+    folder = posixpath.dirname(of_images[0])[len(path.rstrip("/")) + 1 :] if len(of_images) > 1 else ""
+    return [], posixpath.join(folder, "*.txt") if len(of_images) > 1 else ""
 
 
 def _measure(file: storage.FileEntry) -> tuple[int, int] | None:

@@ -70,6 +70,9 @@ def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
         for name, layout in fitting_mappings(file).items():
             layouts[name] = layouts.get(name) or layout
     for name in sorted(layouts, key=lambda name: not _are_named(documents, _read_mapping(name).documents)):
+        glob = _read_mapping(name).documents
+        if files is listed and "/" in glob and not _are_named(documents, glob):
+            continue  # In a folder, the mapping reads other documents.
         yield suggest_mapping(name, {**({"layout": layouts[name]} if layouts[name] else {}), **root})
 
 
