@@ -168,7 +168,7 @@ def _recognise(entry: Registered, path: str, spec: SourceSpec, needs: Needs) -> 
     if not special:
         return entry
     first = Partition.of(find_entries(path)[0], key_prefix="")
-    return next((one for one in special if _module(one).recognises(first, spec, needs)), entry)
+    return next((one for one in special if _module(one).recognizes(first, spec, needs)), entry)
 
 
 def _joins_itself(entry: Registered, paths: Sequence[str]) -> bool:

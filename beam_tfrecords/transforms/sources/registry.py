@@ -19,7 +19,7 @@ class Registered:
       name: value of the setting `source`.
       module: module in this package, imported when an input of this source is opened.
       extensions: extensions of its files, in lower case; empty for a source that reads only folders.
-      among: name of the source that shares these extensions; the module's function `recognises` detects the files of
+      among: name of the source that shares these extensions; the module's function `recognizes` detects the files of
         this source. "" for a source with its own extensions.
       reads_folders: whether the source also reads folders of such files.
       takes: accepted settings, among the settings that not all sources accept.

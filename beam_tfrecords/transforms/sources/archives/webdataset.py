@@ -135,14 +135,14 @@ class WebDatasetSource(RowSource):
         sample.suffixes.add(suffix)
         if suffix == self._mask:
             sample.mask = _locate(member, partition)
-        elif _kind_of(suffix) is _Kind.IMAGE:
+        elif _kind_of(suffix) is _Content.IMAGE:
             if suffix != self._image and (self._image or "." in suffix):
                 return None
             if sample.image is not None:
                 return invalid_row("it has two images; name the suffix of one with `image_column`")
             sample.image = _locate(member, partition)
             sample.size, sample.fingerprint = member.size, f"{partition.fingerprint}@{member.offset}"
-        elif suffix in self._cells.needed or (_kind_of(suffix) is _Kind.OBJECT and self._needs_objects):
+        elif suffix in self._cells.needed or (_kind_of(suffix) is _Content.OBJECT and self._needs_objects):
             if member.size > MOST_ROW_SIZE:
                 detail = f"its member .{suffix} has {member.size:,} bytes; expected {MOST_ROW_SIZE:,} at most"
                 return invalid_row(detail)
@@ -151,7 +151,7 @@ class WebDatasetSource(RowSource):
                 sample.row = {**_decode(suffix, data), **sample.row}
             except SampleError as error:
                 return error
-        elif _kind_of(suffix) not in (*_VALUES, _Kind.OBJECT):
+        elif _kind_of(suffix) not in (*_VALUES, _Content.OBJECT):
             tally.add(f".{suffix.rpartition('.')[2]}", partition.key_prefix + member_path(member.name))
         return None
 
@@ -184,7 +184,7 @@ class WebDatasetSource(RowSource):
         return None
 
 
-def recognises(partition: Partition, settings: TableSettings, needs: Needs) -> bool:
+def recognizes(partition: Partition, settings: TableSettings, needs: Needs) -> bool:
     """Whether a tar archive is a WebDataset.
 
     Members with the same name may also be a photo and a program's sidecar file. So a WebDataset must have a class
@@ -195,14 +195,14 @@ def recognises(partition: Partition, settings: TableSettings, needs: Needs) -> b
             found = [(key, suffix) for key, suffix, _ in itertools.islice(_list_members(archive, partition), _MEMBERS)]
     except SampleError:
         return False
-    kinds = Counter(key for key, suffix in found if _kind_of(suffix) is _Kind.IMAGE)
+    kinds = Counter(key for key, suffix in found if _kind_of(suffix) is _Content.IMAGE)
     beside = [(key, suffix) for key, suffix in found if kinds[key]]
-    return any(_kind_of(suffix) is _Kind.NUMBER for _, suffix in beside) or any(
-        ("/" not in key and _kind_of(suffix) in (*_VALUES, _Kind.OBJECT))
+    return any(_kind_of(suffix) is _Content.NUMBER for _, suffix in beside) or any(
+        ("/" not in key and _kind_of(suffix) in (*_VALUES, _Content.OBJECT))
         or (
             Content.MASK in needs.contents
             and kinds[key] > 1
-            and _kind_of(suffix) is _Kind.IMAGE
+            and _kind_of(suffix) is _Content.IMAGE
             and is_mask_name(suffix)
         )
         for key, suffix in beside
@@ -235,10 +235,10 @@ def _read_start(partition: Partition) -> _Start:
             if key not in rows and len(rows) == _SAMPLES:
                 break
             row = rows.setdefault(key, {})
-            images[suffix] += _kind_of(suffix) is _Kind.IMAGE
-            if _kind_of(suffix) is _Kind.PICKLE:
+            images[suffix] += _kind_of(suffix) is _Content.IMAGE
+            if _kind_of(suffix) is _Content.PICKLE:
                 pickles.add(suffix)
-            if _kind_of(suffix) in (*_VALUES, _Kind.OBJECT) and member.size <= MOST_ROW_SIZE:
+            if _kind_of(suffix) in (*_VALUES, _Content.OBJECT) and member.size <= MOST_ROW_SIZE:
                 data = b"".join(member.chunks())
                 with contextlib.suppress(SampleError):
                     row.update(_decode(suffix, data))
@@ -267,7 +267,7 @@ def _plain_suffix(suffix: str | None) -> str | None:
 def _choose_label(start: _Start, settings: TableSettings, needs: Needs) -> str | None:
     """Returns the label column; None if none is needed."""
     named = [name for name in (settings.label_column, *settings.label_columns, *sorted(needs.columns or ())) if name]
-    pickle = next((name for name in named if name in start.pickles or _KINDS.get(name) is _Kind.PICKLE), None)
+    pickle = next((name for name in named if name in start.pickles or _KINDS.get(name) is _Content.PICKLE), None)
     if pickle is not None:
         raise RequestError(
             f"{quote_input(start.path)}: the members .{pickle} are pickles, which can run any code and are never "
@@ -321,7 +321,7 @@ def _meta_kind(path: str) -> str | None:
     return kind if kind in ("metadata", "hidden", "system folder", FOLDER_MARKER) else None
 
 
-class _Kind(enum.Enum):
+class _Content(enum.Enum):
     """The content of a member, by the last part of its suffix."""
 
     IMAGE = enum.auto()
@@ -332,20 +332,20 @@ class _Kind(enum.Enum):
     OTHER = enum.auto()
 
 
-_VALUES = (_Kind.NUMBER, _Kind.TEXT)
+_VALUES = (_Content.NUMBER, _Content.TEXT)
 
 
-def _kind_of(suffix: str) -> _Kind:
+def _kind_of(suffix: str) -> _Content:
     last = suffix.rpartition(".")[2]
-    return _Kind.IMAGE if f".{last}" in IMAGE_EXTENSIONS else _KINDS.get(last, _Kind.OTHER)
+    return _Content.IMAGE if f".{last}" in IMAGE_EXTENSIONS else _KINDS.get(last, _Content.OTHER)
 
 
 # Unpickling can run arbitrary code, so that pickles are never opened.
 _KINDS = {
-    **dict.fromkeys(("cls", "cls2", "index", "inx", "id"), _Kind.NUMBER),
-    **dict.fromkeys(("txt", "text", "transcript"), _Kind.TEXT),
-    **dict.fromkeys(("json", "jsn"), _Kind.OBJECT),
-    **dict.fromkeys(("pyd", "pickle", "pkl", "pth"), _Kind.PICKLE),
+    **dict.fromkeys(("cls", "cls2", "index", "inx", "id"), _Content.NUMBER),
+    **dict.fromkeys(("txt", "text", "transcript"), _Content.TEXT),
+    **dict.fromkeys(("json", "jsn"), _Content.OBJECT),
+    **dict.fromkeys(("pyd", "pickle", "pkl", "pth"), _Content.PICKLE),
 }
 
 
@@ -355,13 +355,13 @@ def _decode(suffix: str, data: bytes) -> Mapping[str, Any]:
     Raises:
       SampleError: the bytes do not have the format of the suffix.
     """
-    if _kind_of(suffix) is _Kind.NUMBER:
+    if _kind_of(suffix) is _Content.NUMBER:
         try:
             return {suffix: int(data)}
         except ValueError:
             found = shorten(data[:100].decode(errors="replace"))
             raise invalid_row(f"the member .{suffix} has {found}; expected a whole number") from None
-    if _kind_of(suffix) is _Kind.TEXT:
+    if _kind_of(suffix) is _Content.TEXT:
         try:
             return {suffix: data.decode()}
         except UnicodeDecodeError as error:

@@ -351,7 +351,7 @@ def _names_by_file(files: Sequence[InputFile], column: str) -> list[tuple[str, .
     return list(map_in_threads(read, files, threads=_THREADS))
 
 
-def recognises(partition: Partition, settings: TableSettings, needs: Needs) -> bool:
+def recognizes(partition: Partition, settings: TableSettings, needs: Needs) -> bool:
     """Whether a Parquet file has a column of images, and not of image paths."""
     try:
         schema = _schema(partition)

@@ -151,7 +151,7 @@ class PixelTableSource(RowSource):
         return label
 
 
-def recognises(partition: Partition, settings: TableSettings, needs: Needs) -> bool:
+def recognizes(partition: Partition, settings: TableSettings, needs: Needs) -> bool:
     """Whether a table contains pixels, and the request needs images and does not name image files."""
     if Content.IMAGE not in needs.contents or settings.image_column is not None or settings.image_path is not None:
         return False
