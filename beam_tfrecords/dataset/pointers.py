@@ -186,8 +186,7 @@ def _check_version(root: str, name: str) -> None:
     remedy = f"the newest intact version is {newest}" if newest else "there is no intact version"
     if state is State.FOREIGN:
         raise RequestError(
-            f"{path}: not a version of this dataset: it does not name itself, like a copied or renamed version; "
-            f"{remedy}",
+            f"{path}: not a version of this dataset: its manifest has another name, as after a copy; {remedy}",
             code="foreign_version",
         )
     if damage:

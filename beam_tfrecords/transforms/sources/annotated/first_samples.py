@@ -50,7 +50,8 @@ def find_problem(mapping: DocumentMapping, samples: Sequence[Annotated], missing
             "of the documents; `image_root` names the folder of the images"
         )
     if len(failures) == len(samples):
-        return f"fits none of the first {len(samples):,} samples: {failures[0].replace(chr(96), chr(39))}"
+        which = "the first sample" if len(samples) == 1 else f"any of the first {len(samples):,} samples"
+        return f"does not fit {which}: {failures[0].replace(chr(96), chr(39))}"
     # A share beyond the image is one box, or all.
     sides = sorted(abs(side) for one in samples for side in (one.objects.boxes if one.objects else ()))
     if not sides:

@@ -149,8 +149,8 @@ def _match_names(found: Mapping[str, _Files]) -> dict[str, _Files]:
     some = " and ".join(printable(min(files)) if files else "none" for files in found.values())
     common = set.intersection(*(set(files) for files in found.values()))
     raise RequestError(
-        f"`images`: {counts} images, with {len(common):,} names in common; expected the same names in each folder, "
-        f"unlike {some}; a table can name the images of each sample",
+        f"`images`: {counts} images, and {len(common):,} names are in all of these folders; expected the same "
+        f"names in each folder, but found {some}; a table can name the images of each sample",
         code="unpaired_images",
     )
 

@@ -517,7 +517,7 @@ def test_an_unknown_mapping_is_refused(folder, opened):
         (
             {"image": "a.jpg", "objects": [{"name": "x", "x": 1}]},
             MINE,
-            "fits none of the first 1 samples: 'box' finds",
+            "does not fit the first sample: 'box' finds",
         ),
         ({"image": "a.jpg", "objects": [{"name": "x", **SIDES}]}, f"{MINE}samples: things[]", "finds no sample"),
         ({"image": "a.jpg", "object": []}, MINE, "finds no list of objects in 1 samples. In the first document, "),
