@@ -77,6 +77,11 @@ def is_link(path: str) -> bool:
     return status is not None and file_mode.S_ISLNK(status.st_mode)
 
 
+def is_broken_link(path: str) -> bool:
+    """Whether the path is a link to nothing or to itself; raises as `look`."""
+    return look(path) is None and look(path, follow=False) is not None
+
+
 def is_regular(status: os.stat_result | None) -> bool:
     """Whether a status belongs to a regular file."""
     return status is not None and file_mode.S_ISREG(status.st_mode)
@@ -105,3 +110,8 @@ def is_folder_entry(entry: os.DirEntry[str]) -> bool:
 def is_link_entry(entry: os.DirEntry[str]) -> bool:
     """Whether a directory entry is a link."""
     return entry.is_symlink()
+
+
+def is_broken_entry(entry: os.DirEntry[str]) -> bool:
+    """Whether a directory entry is a link to nothing or to itself."""
+    return is_link_entry(entry) and look_at_entry(entry) is None

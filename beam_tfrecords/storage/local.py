@@ -447,11 +447,7 @@ def list_partition(root: str, part: Partition, *, special: bool, literal: bool) 
 def _list_share(folder: str, is_mine: Callable[[str], bool], glob: _Glob | None) -> Iterator[FileEntry]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if (
-                is_mine(entry.name)
-                and (glob is None or glob.matches(entry.path))
-                and not file_stat.is_folder_entry(entry)
-            ):
+            if is_mine(entry.name) and (glob is None or glob.takes(entry)) and not file_stat.is_folder_entry(entry):
                 yield _listed(entry)
 
 
@@ -511,7 +507,7 @@ def _visit(root: str, glob: _Glob | None) -> Iterator[tuple[str, Iterator[os.Dir
     elif file_stat.is_folder(glob.base):
         for path, entries in _walk(glob.base):
             if entries is not None:
-                yield path, (entry for entry in entries if glob.matches(entry.path))
+                yield path, filter(glob.takes, entries)
             elif glob.matches(f"{path}/"):
                 yield path, None
 
@@ -567,6 +563,9 @@ def _glob_of(root: str, *, literal: bool) -> _Glob | None:
 class _Glob:
     """A glob of files. The module `glob` would follow link cycles, and skip entries that it cannot stat.
 
+    A dangling link may stand for a folder of matches on an unmounted disk: the glob lists it wherever a folder could
+    be, as a listing of a folder does.
+
     Attributes:
       base: the folder before the first wildcard.
       crosses: whether the glob crosses folders (`**`).
@@ -578,13 +577,25 @@ class _Glob:
         *self._folders, self._name = pattern.split("/")
         self._matches = paths.compile_glob(pattern).fullmatch
         self._names_hidden = "/." in pattern
+        before = pattern.partition("**")[0].split("/")[:-1]
+        self._before = [paths.compile_glob(name).fullmatch for name in before]
 
     def matches(self, path: str) -> bool:
         """Whether a glob that crosses folders matches a path below its base; hidden files need a dot in the glob."""
-        return bool(self._matches(path)) and (self._names_hidden or "/." not in path[len(self.base) :])
+        return bool(self._matches(path)) and self._shows(path)
+
+    def takes(self, entry: os.DirEntry[str]) -> bool:
+        """Whether a glob that crosses folders lists a file, or a dangling link in place of a folder."""
+        if self.matches(entry.path):
+            return True
+        leads = all(matches(name) for matches, name in zip(self._before, entry.path.split("/"), strict=False))
+        return leads and self._shows(entry.path) and file_stat.is_broken_entry(entry)
+
+    def _shows(self, path: str) -> bool:
+        return self._names_hidden or "/." not in path[len(self.base) :]
 
     def folders(self) -> Iterator[str]:
-        """Yields the folders that may hold matches of a glob that crosses none."""
+        """Yields the folders that may hold matches of a glob that crosses none, and dangling links in their place."""
         root, *names = self._folders
         return self._find_folders(root or "/", names) if names else iter([root or "/"])
 
@@ -593,24 +604,31 @@ class _Glob:
         if paths.is_glob(name):
             fits = _fitting(name)
             with os.scandir(folder) as entries:
-                found = [entry.path for entry in entries if fits(entry.name) and file_stat.is_folder_entry(entry)]
+                found = [
+                    entry.path
+                    for entry in entries
+                    if fits(entry.name) and (file_stat.is_folder_entry(entry) or file_stat.is_broken_entry(entry))
+                ]
         else:
             path = os.path.join(folder, name)
-            found = [path] if file_stat.is_folder(path) else []
+            found = [path] if file_stat.is_folder(path) or file_stat.is_broken_link(path) else []
         for path in found:
-            if below:
+            if below and file_stat.is_folder(path):
                 yield from self._find_folders(path, below)
             else:
                 yield path
 
     def files(self, folder: str, is_wanted: Callable[[str], bool] = lambda _: True) -> Iterator[FileEntry]:
-        """Yields the matches in one of `folders`.
+        """Yields the matches in one of `folders`, or the dangling link in its place.
 
         Args:
           folder: one of `folders`.
           is_wanted: filters by path or name.
         """
-        if not paths.is_glob(self._name):
+        if not file_stat.is_folder(folder):
+            if is_wanted(folder):
+                yield FileEntry(folder, -1, 0)
+        elif not paths.is_glob(self._name):
             path = os.path.join(folder, self._name)
             if is_wanted(path) and not file_stat.is_folder(path) and file_stat.look(path, follow=False) is not None:
                 yield _entry_of(path, file_stat.look(path))
