@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, PipelineJob
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
 from beam_tfrecords.transforms.sources.folders import image_folder
 from beam_tfrecords.transforms.sources.tables import table_source
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of

@@ -21,8 +21,8 @@ from apache_beam.utils.subprocess_server import JavaJarServer
 from beam_tfrecords import build, storage
 from beam_tfrecords.beam_pipelines import limits
 from beam_tfrecords.beam_pipelines.runners import flink_runner
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.portable_runner import find_jar
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
 from tests.beam_pipelines.listed_records import read, write_layout
 from tests.beam_pipelines.public_layouts import Layout
 from tests.refusals import Refusal, refuses

@@ -9,7 +9,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_tfrecords.beam_pipelines.commands.verify import find_problems
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.transforms.verifying.checks import Finding
 

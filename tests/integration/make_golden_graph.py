@@ -27,7 +27,7 @@ from beam_tfrecords.beam_pipelines.build.output.previous import open_previous
 from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
 from beam_tfrecords.beam_pipelines.build.prepare import prepare_build
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"

@@ -16,8 +16,8 @@ from PIL import Image
 
 from beam_tfrecords import WriteTFRecordShards
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import read_job
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
 from beam_tfrecords.tfrecord import read_records
 from beam_tfrecords.transforms.blocks.stage import NAMESPACE, report_block
 from beam_tfrecords.transforms.stats import Stats

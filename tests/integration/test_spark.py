@@ -10,7 +10,7 @@ import pytest
 
 from beam_tfrecords import WriteTFRecordShards
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.tfrecord import read_records
 from tests.integration.cluster_builds import (
     SLOW,

@@ -10,7 +10,7 @@ import pytest
 
 from beam_tfrecords import Sample, WriteDataset, build, open_dataset, storage
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from tests.integration.buckets import SCHEMES, services
 from tests.integration.cluster_builds import hashes
 from tests.integration.servers import flink, processes

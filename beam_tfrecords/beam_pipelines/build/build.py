@@ -20,8 +20,9 @@ from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.limits import prepare_process
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
-from beam_tfrecords.beam_pipelines.runners.runner import Runner, find_runner
+from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.beam_pipelines.settings.definitions import settings_by_group
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_call
 from beam_tfrecords.beam_pipelines.terminal import show

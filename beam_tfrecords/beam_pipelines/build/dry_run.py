@@ -39,7 +39,7 @@ from beam_tfrecords.beam_pipelines.messages.summary import (
     format_bytes,
     format_table,
 )
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_call
 from beam_tfrecords.errors import RequestError, SampleError, naming_end

@@ -22,8 +22,8 @@ from beam_tfrecords.beam_pipelines.messages.summary import (
     summarize,
 )
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
 from beam_tfrecords.beam_pipelines.settings.command_line import find_summary_files, parse_arguments
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import change_command

@@ -20,7 +20,7 @@ from beam_tfrecords.beam_pipelines.limits import prepare_process
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.dataset.dataset import Dataset

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.interrupts import Terminated, keep_interrupts
 from beam_tfrecords.beam_pipelines.runners import beam_random
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_running
 from beam_tfrecords.beam_pipelines.runners.jobs import Job, JobFailedError, JobRecord, describe_error, find_build_error
-from beam_tfrecords.beam_pipelines.runners.runner import Runner, find_running
+from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder

@@ -9,9 +9,9 @@ import zipfile
 import pytest
 
 from beam_tfrecords.beam_pipelines.runners import flink_runner
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, describe_trace, read_job
 from beam_tfrecords.beam_pipelines.runners.portable_runner import write_small_jar
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     MissingBucketError,

@@ -10,7 +10,7 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowPipelineResult
 
 from beam_tfrecords.beam_pipelines.runners.arguments import BeamArguments
 from beam_tfrecords.beam_pipelines.runners.dataflow_runner import DataflowRunner
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from tests.refusals import refuses
 
 OPTIONS = ("--project=project", "--region=europe-west4", "--job_name=photos")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from beam_tfrecords.beam_pipelines.runners import jobs
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_state
 from beam_tfrecords.beam_pipelines.runners.flink_runner import FlinkJob
 from beam_tfrecords.beam_pipelines.runners.jobs import (
     FollowedJob,
@@ -21,7 +22,6 @@ from beam_tfrecords.beam_pipelines.runners.jobs import (
     UnreachableError,
 )
 from beam_tfrecords.beam_pipelines.runners.portable_runner import ServerJob
-from beam_tfrecords.beam_pipelines.runners.runner import find_state
 from beam_tfrecords.errors import BuildError
 from tests.integration.servers.processes import free_port
 

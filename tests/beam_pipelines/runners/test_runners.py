@@ -19,8 +19,8 @@ from apache_beam.runners.runner import PipelineRunner
 
 from beam_tfrecords.beam_pipelines.runners import worker
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.portable_runner import ended_with_us
-from beam_tfrecords.beam_pipelines.runners.runner import find_runner
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.processes.descendants import is_there
 from beam_tfrecords.transforms.processes.pool import usable_cores
@@ -37,7 +37,7 @@ FLAGS = ["--name=pets", "--image_size=8"]
 def test_only_the_runner_that_is_asked_for_is_imported(words, modules):
     code = (
         "import sys\n"
-        "from beam_tfrecords.beam_pipelines.runners.runner import find_runner\n"
+        "from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner\n"
         "find_runner(sys.argv[1:])\n"
         "print(*(name.rpartition('.')[2] for name in sys.modules if name.endswith('_runner')))\n"
     )

@@ -18,8 +18,8 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPU
 from beam_tfrecords.beam_pipelines.messages.outcomes import Unpublished
 from beam_tfrecords.beam_pipelines.messages.summary import HEADERS
 from beam_tfrecords.beam_pipelines.messages.values import format_time
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_state
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, JobState, Phase, is_advancing, read_job
-from beam_tfrecords.beam_pipelines.runners.runner import find_state
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.dataset.dataset import Dataset, open_published
 from beam_tfrecords.dataset.files import SUCCESS, UNCHANGED
