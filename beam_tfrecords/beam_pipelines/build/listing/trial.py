@@ -80,18 +80,26 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         if spec.input_function is not None or spec.map is not None:
             raise
         error = _with_mappings(_without_layout(error, spec), spec)
-        if not error.suggestions:
-            raise error from error.__cause__
         trial = _Trials(spec)
         tried = [*trial.follow_all(error, Suggestion("", {}), _DEEPEST)]
+        # What a source or a mapping of ours reads is more certain than a draft.
+        if all(coverage.trial.is_bare for _, coverage in tried):
+            drafted = _with_drafts(error, spec)
+            tried = [*trial.follow_all(drafted, Suggestion("", {}), _DEEPEST), *tried]
+            error = RequestError(drafted.message, error.suggestions, code=error.code, traceback=error.traceback)
+        if not error.suggestions and not tried:
+            raise error from error.__cause__
         unnamed = "".join(f"; with a file of the colors' classes in `mask_colors`, {one}" for one in trial.unnamed[:1])
         # Of annotations, or of the only suggestions, users want to know why these are not read.
         is_answered = unnamed or any(not coverage.trial.is_bare for _, coverage in tried)
-        why = [*trial.implausible]
+        why = [] if is_answered else [*trial.implausible]
         if not (why or is_answered):
             why = [one for one in trial.refused if not tried or one[0].settings.get("layout") == "detection"]
-        why = [(one, inner) for one, inner in why if inner.code != error.code][:_MOST_REASONS]
-        said = "".join(f"; {one.meaning}: {_INPUT.sub('', inner.message)}" for one, inner in why)
+        # A mapping that does not fit says nothing about the input.
+        why = [(one, inner) for one, inner in why if inner.code != error.code and "mapping" not in one.settings]
+        said = "".join(
+            dict.fromkeys(f"; {one.meaning}: {_INPUT.sub('', inner.message)}" for one, inner in why[:_MOST_REASONS])
+        )
         raise RequestError(
             error.message + unnamed + said, decide(tried), code=error.code, traceback=error.traceback
         ) from error.__cause__
@@ -127,25 +135,35 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
     # Only refused inputs need this module.
     from beam_tfrecords.transforms.sources.annotated.recognition import suggest_mappings
 
-    mappings, more = list[Suggestion](), ""
+    mappings = list[Suggestion]()
     with suppress_refusals():
         mappings += suggest_mappings(spec.input)
-        # A format of ours is more certain than a draft; images that are missing say nothing about the format.
-        is_read = error.code == "missing_content" and bool(error.suggestions)
-        is_read = is_read or any("detection" in one.settings.get("layout", "") for one in error.suggestions)
-        if not (mappings or is_read or error.code == "missing_images"):
-            mappings, more = _draft(spec)
+    found = [*_for_request(mappings, spec), *error.suggestions]
+    return RequestError(error.message, found, code=error.code, traceback=error.traceback)
+
+
+def _for_request(mappings: Sequence[Suggestion], spec: BuildSpec) -> list[Suggestion]:
+    """Returns suggestions of mappings without the source of a request, and with its own layout."""
     left = {"source": None} if spec.source != "auto" else {}
     kept = {"layout"} if spec.layout is not None else set[str]()
-    mappings = [
+    return [
         dataclasses.replace(
             one, settings={name: one.settings[name] for name in one.settings if name not in kept} | left
         )
         for one in mappings
     ]
+
+
+def _with_drafts(error: RequestError, spec: BuildSpec) -> RequestError:
+    """Returns a refusal of an input that offers the mappings drafted from its documents, or names such a document."""
+    drafts, more = list[Suggestion](), ""
+    # Images that are missing say nothing about the format.
+    if not spec.mapping and error.code in _UNREAD and error.code != "missing_images":
+        with suppress_refusals():
+            drafts, more = _draft(spec)
     # A damaged file of a known format says what is wrong.
     message = error.message if error.code == "invalid_file" else f"{error.message}{more}"
-    return RequestError(message, [*mappings, *error.suggestions], code=error.code, traceback=error.traceback)
+    return RequestError(message, _for_request(drafts, spec), code=error.code, traceback=error.traceback)
 
 
 def _draft(spec: BuildSpec) -> tuple[list[Suggestion], str]:

@@ -116,7 +116,7 @@ def suggest_images(found: Sequence[str], cells: Mapping[str, Sequence[Any]], wha
       what: what messages call a column.
     """
     # A name and a path of one file are the same image, but only one of them may lead to it.
-    files = {name: [posixpath.basename(str(cell)) for cell in cells.get(name, [name])] for name in found}
+    files = {name: [posixpath.basename(str(cell)) for cell in cells.get(name, ())] or [name] for name in found}
     several = sorted({str(files[name]): name for name in found}.values(), key=found.index)
     alone = [name for name in found if not cells or name == next(one for one in found if cells[one] == cells[name])]
     together = Suggestion(

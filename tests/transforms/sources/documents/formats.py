@@ -581,7 +581,7 @@ def write_tfod(folder: Path) -> Path:
 
 
 # Degrees by which the boxes of formats with angles are turned.
-TURN = 25.0
+TURN = 1.0
 
 
 def write_hrsc2016(folder: Path) -> Path:
