@@ -155,7 +155,10 @@ RECORD_LAYOUTS = [
             "SchemaGen/schema/3/schema.pbtxt": _SCHEMA,
         },
         {"train": _labels(2), "validation": _labels(2)},
-        notes=["are no tf.train.Example: 3 files, such as Evaluator", "splits from the folders in the paths"],
+        notes=[
+            "the records are not tf.train.Examples: 3 files, such as Evaluator",
+            "splits from the folders in the paths",
+        ],
     ),
     RecordLayout(
         "TFX's pipeline root after two runs",

@@ -315,5 +315,5 @@ def test_classes_and_keys_that_differ_by_case_have_files_of_their_own(run, build
 def test_another_name_of_the_dataset_is_not_the_folder_to_write(run, tmp_path):
     ran = run("export", f"--dataset={tmp_path}/out", f"--output={tmp_path}/to")
     assert ran.code == 2
-    assert "--dataset and --output name the same folder" in ran.err
+    assert "--dataset and --output both name the folder of the dataset" in ran.err
     assert "--to names the folder to write" in ran.err

@@ -304,6 +304,7 @@ def test_single_masks_of_colors_are_failures(colored, convert, save):
         (["--mask_colors={}/nowhere.txt"], ("invalid_value", "mask_colors", ["does not exist", "camvid"])),
         (["--mask_colors=ade20k"], ("invalid_value", "mask_colors", ["skyscraper"])),
         (["--mask_colors={}/colors.txt", "--mask_values=1:0"], ("conflicting_settings", "mask_values", ["exclude"])),
+        (["--mask_values=1:256"], ("conflicting_settings", "mask_values", ["mask_bit_depth"])),
         (["--mask_colors={}/colors.txt", "--class_names=x,y"], ("setting_not_applicable", "class_names", ["names"])),
         (["--mask_colors={}/colors.txt", "--layout=image"], ("setting_not_applicable", "mask_root", ["layout"])),
         (["--mask_values=1"], ("invalid_value", "mask_values", ["255:1,128:0"])),

@@ -214,5 +214,5 @@ def test_a_dataset_that_is_replaced_while_it_is_reused_ends_the_build(first):
     plan = ReusePlan(
         DatasetRef(str(first.latest), "0" * 64), seed=0, blocks={"train": 1}, takes_images=True, hashes_files=False
     )
-    with pytest.raises(BuildError, match="another dataset has taken the place"):
+    with pytest.raises(BuildError, match="another dataset has replaced it"):
         BlockReuse(plan, lambda *_: None, ("train", 0))

@@ -16,7 +16,7 @@ PURE = {
     *("CountSamples", "CountBlocks", "CountDuplicates", "CountBytes", "CountHashed"),
     *("TakeParts", "TakeDropped", "TakePhashes", "TakePairs", "TakeFile", "TakeParts/Keys"),
     *("WithoutHashes", "KeyParts", "JoinRows", "WholeParts", "OtherParts", "IfAnythingLeft", "JoinRefs", "FindFiles"),
-    *("FindRepeated", "FindNear", "MergePairs", "CountNear"),
+    *("NumberShards", "FindRepeated", "FindNear", "MergePairs", "CountNear"),
     *("GatherImages", "EachShard", "KeyByRange", "Sizes", "PlaceParts", "IfPublished"),
     *("DuplicateFiles", "ByFile", "Findings", "MergeStats", "Classes", "AddClasses", "CompareClasses", "Miscounted"),
 }

@@ -45,7 +45,7 @@ def test_kept_files_with_an_orientation_are_counted_and_the_ways_out_are_right(t
     flags = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--overwrite", "--class_names=cat"]
     ran = convert(*flags, KEEP)
     note = "note: kept files with an EXIF orientation, which no reader of the dataset applies: 2; "
-    assert f"{note}--image_encoding=jpeg stores them upright, --orientation=ignore says" in ran.out
+    assert f"{note}--image_encoding=jpeg stores them upright, --orientation=ignore keeps them as they are" in ran.out
     assert manifest_of(tmp_path / "out")["kept_turned"] == 2
     rows = index_of(tmp_path / "out")
     assert {key: row["kept_orientation"] for key, row in rows.items()} == {

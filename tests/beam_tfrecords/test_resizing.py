@@ -242,5 +242,5 @@ def test_a_size_that_there_is_not_is_refused(arguments, message):
 
 @pytest.mark.parametrize("form", ["bytes", "features"])
 def test_images_as_they_are_stored_have_no_other_size(stored, form):
-    with pytest.raises(ValueError, match="images as they are stored"):
+    with pytest.raises(ValueError, match="these records hold stored images, not pixels"):
         open_dataset(stored).records("train", form=form, image_size=3)

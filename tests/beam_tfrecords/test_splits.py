@@ -172,7 +172,7 @@ def test_a_class_that_there_is_not_is_refused(dataset):
         with pytest.raises(ValueError, match="7 classes"):
             dataset.int2str(index)
     for several in ([0, 1], "cat", None):
-        with pytest.raises(ValueError, match="no index of a class; expected one number"):
+        with pytest.raises(ValueError, match="is not a class index; expected one number"):
             dataset.int2str(several)
     with pytest.raises(ValueError, match="no class; expected one name"):
         dataset.str2int(["cat"])

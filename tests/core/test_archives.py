@@ -165,7 +165,7 @@ def test_a_damaged_archive_is_no_folder(name, tmp_path):
     write_archive(tmp_path / name, FILES)
     data = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(data[: len(data) // 2])
-    with pytest.raises(storage.MemberError, match=r"the archive (is cut|ends at byte)") as found:
+    with pytest.raises(storage.MemberError, match=r"the archive (is truncated|ends at byte)") as found:
         names_of(f"{tmp_path}/{name}#")
     assert found.value.reason.value == "truncated"
     assert not storage.is_service_fault(found.value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from beam_tfrecords.transforms.images.orient import plan_geometry
 from beam_tfrecords.transforms.mask_colors import NAMED, VOID, channels_of, read_mask_colors, read_mask_values
 from tests.each import each
 from tests.image_checks import encoded
-from tests.refusals import Refusal, refuses
 
 ROAD, SKY, VOID_COLOR = [128, 64, 128], [0, 130, 180], [0, 0, 0]
 NUMBERS = {tuple(ROAD): 0, tuple(SKY): 1, tuple(VOID_COLOR): 255}
@@ -228,22 +226,3 @@ def test_a_number_without_another_rejects_the_sample():
 def test_other_words_for_values_are_refused(word):
     with pytest.raises(ValueError, match="such as 255:1,128:0"):
         read_mask_values(word)
-
-
-@each(
-    "fields, refusal",
-    [
-        (
-            {"mask_colors": SPEC.mask_colors, "mask_values": ((1, 2),)},
-            Refusal("conflicting_settings", "mask_colors", "mask_values"),
-        ),
-        ({"mask_values": ((1, 256),)}, Refusal("conflicting_settings", "mask_values", "mask_bit_depth")),
-        (
-            {"mask_colors": read_mask_colors({f"c{n}": [n & 255, n >> 8, 0] for n in range(257)})},
-            Refusal("conflicting_settings", "mask_colors", "mask_bit_depth"),
-        ),
-    ],
-)
-def test_settings_that_contradict_each_other_are_refused(fields: Mapping[str, Any], refusal):
-    with refuses(refusal):
-        ImageSpec(**fields)

@@ -38,7 +38,8 @@ def open_dataset_or_files(path: str) -> Dataset | RecordFiles:
         seen = _describe_input(absolute, is_known=kind not in (None, "image_folder"))
         if error.code != "no_dataset" or not seen:
             raise
-        raise RequestError(f"{absolute} is not a dataset (the `output` of a build); {seen}", code=error.code) from error
+        what = f"{absolute} is not a dataset (the `output` of a build)" if storage.is_file(path) else error.message
+        raise RequestError(f"{what}; {seen}", code=error.code) from error
 
 
 def _describe_input(path: str, *, is_known: bool) -> str:

@@ -27,6 +27,7 @@ from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import ClassValue
+from beam_tfrecords.features.layouts import decoded_names
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.tfrecord import open_stream, read_records
 from beam_tfrecords.transforms.images.jpeg_header import parse_jpeg_header
@@ -136,10 +137,11 @@ def _describe(dataset: Dataset, chosen: ChosenRecord, data: bytes) -> ShownRecor
     try:
         is_file = dataset.images.encoding != "raw" and dataset.images.bit_depth == 8
         pixels = {} if is_file else dataclasses.replace(read, pixels=True)(data)
+        names = decoded_names(dataset.layout.features)
         values = [
             value
             for feature in stored
-            for found in [(example if is_file else pixels)[feature.name]]
+            for found in [example[feature.name] if is_file else pixels[names.get(feature.name, feature.name)]]
             for value in (found if feature.several else [found])
         ]
         if not values:

@@ -192,7 +192,7 @@ def test_missing_bytes_of_a_range_end_the_build(files, monkeypatch):
     files["dictionary://a/1"] = b"0123"
     monkeypatch.setattr(faults, "_PAUSES", (0.0,))
     monkeypatch.setattr(DictionaryFiles, "open", lambda *_, **__: io.BytesIO(b"01"))
-    with pytest.raises(BuildError, match="only 1 of 3 bytes can be read, 2 times"):
+    with pytest.raises(BuildError, match="only 1 of 3 bytes can be read, in 2 attempts"):
         storage.read_range("dictionary://a/1", 1, 100)
 
 

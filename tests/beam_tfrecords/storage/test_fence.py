@@ -29,7 +29,7 @@ def test_only_the_launch_that_took_over_last_may_publish(path, lease):
     first.check()
     second = Fence.take_over(path, lease)
     second.check()
-    with pytest.raises(BuildError, match="another build has taken over the output meanwhile"):
+    with pytest.raises(BuildError, match="another build has taken over the output"):
         first.check()
 
 

@@ -478,7 +478,7 @@ def test_a_damaged_document_of_several_samples_is_refused(folder, opened):
         ("image: a\nclass: b\nbox: c\nform: xywh\nangle: {unit: radians}", "`angle` is None; expected a JMESPath"),
         ("image: a\nclass: b\npoints: c\norigin: left", "`origin` is 'left'; expected a number of pixels"),
         ("image: a\nclass: b\npoints: c\nunit: share\norigin: 0.5", "`origin` is 0.5; expected a number of pixels"),
-        ("image: a\nclass: b\npoints: x1..y5", "x1..y5 is no range"),
+        ("image: a\nclass: b\npoints: x1..y5", "x1..y5 is not a range"),
         ("image: a\nclass: b\npoints: c\nattributes: {posture: d}", "unknown key 'posture'; expected difficult"),
         ("image: a\nclass: b\npoints: c\nattributes: d", "`attributes` is 'd'; expected a mapping of difficult"),
         ("image: a\nquotes: false", "`quotes` is False; expected true, or false with `columns`, the names"),
@@ -536,7 +536,7 @@ def test_an_unknown_mapping_is_refused(folder, opened):
             MINE,
             "names the image 'z.jpg', and none of the first 1 images is below the folder of the documents",
         ),
-        ({"picture": "a.jpg", "objects": [{"name": "x", **SIDES}]}, MINE, "samples: 'image: image' finds nothing. In"),
+        ({"picture": "a.jpg", "objects": [{"name": "x", **SIDES}]}, MINE, "sample: 'image: image' finds nothing. In"),
         (
             {"image": "a.jpg", "objects": [{"label": "x", **SIDES}]},
             MINE,

@@ -12,8 +12,10 @@ from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_imag
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.inputs import Inputs
+from beam_tfrecords.transforms.sources.partition import WHOLE, StagingFiles
 from beam_tfrecords.transforms.sources.source import OpenRequest
 from beam_tfrecords.transforms.sources.tables.joined_table import Joins
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import Splits
 from tests.refusals import refuses
 from tests.source_requests import FRACTIONS, make_request
@@ -307,7 +309,7 @@ def test_images_of_a_folder_are_listed_by_column(touch, opened):
     names = [f"{kind}/{number}.jpg" for kind in ("cat", "dog") for number in range(300)]
     root = touch(*names, "dog/notes.txt")
     os.symlink(root / "nowhere", root / "cat/300.jpg")
-    found = list(opened(root, source="image_folder").samples())
+    found = list(opened(root, source="image_folder").source.read(WHOLE, Tally(), StagingFiles("", "")))
     batches = [refs for refs in found if isinstance(refs, RefColumns)]
     assert sum(map(len, batches)) == 600
     assert max(map(len, batches)) == 256

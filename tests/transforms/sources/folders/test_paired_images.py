@@ -50,7 +50,7 @@ def test_images_of_the_same_names_are_one_sample(tmp_path, left, right):
 
 
 def test_a_single_image_has_nothing_in_common_with_others(tmp_path):
-    with refuses("unpaired_images", "images", says=["0 names are in every folder"]):
+    with refuses("unpaired_images", "images", says=["0 names are in all of these folders"]):
         list_pairs(tmp_path, {"left": ["cat.jpg"], "right": ["dog.jpg"]})
 
 
