@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.transforms.sources.annotated.mapping import RUNS, DocumentMapping, Expression
 from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE
 
 # Functions that take all values of an object, whose names are data.
-_TAKE_ALL = frozenset({"elements", "items", "flags", "values", "keys", "corners"})
-# Names of the numbers in a point.
-_POINT = dict.fromkeys(("x", "y", "X", "Y"), STRUCTURE)
+_TAKE_ALL = frozenset({"elements", "items", "flags", "values", "keys"})
+# Names of the numbers in a point, and in the shapes that the function `corners` takes.
+_POINT = frozenset({"x", "y", "X", "Y"})
+_SHAPE = re.compile(r"[xy]\w*|c[xy]|[wh]|angle|pt\w*|point\w*")
 _ROOT = "@"
 
 
@@ -36,12 +38,14 @@ class DocumentFields:
         self.uses: dict[str, Sequence[str]] = {}
         self._roles: dict[str, Sequence[str]] = {}
         self._whole: set[str] = set()
+        self._shapes: set[str] = set()
         self._lock = threading.Lock()
         for expression, role in _expressions(mapping):
             for name in _names(expression.tree):
                 known = self._roles.get(name, role)
                 self._roles[name] = (*dict.fromkeys((*known, *role)),) if known and role else STRUCTURE
-            self._whole.update(_wholes(expression.tree))
+            self._whole.update(_wholes(expression.tree, _TAKE_ALL))
+            self._shapes.update(_wholes(expression.tree, {"corners"}))
         for name in mapping.columns:
             self._roles.setdefault(name, STRUCTURE)
 
@@ -57,24 +61,26 @@ class DocumentFields:
             roles = {field: self._roles.get(field.rpartition(".")[2]) for field in others}
             self.uses.update({field: role for field, role in roles.items() if role is not None})
 
-    def _see(self, node: Any, path: str = "", *, is_whole: bool = False) -> None:
+    def _see(self, node: Any, path: str = "", *, is_whole: bool = False, is_shape: bool = False) -> None:
         """Counts the fields of a document or of a part of one.
 
         Args:
           node: the part.
           path: where it is in the document.
           is_whole: whether the mapping takes all of its values, whatever their names are.
+          is_shape: whether the mapping takes the corners in it.
         """
         if isinstance(node, list):
             for one in node:
                 if isinstance(one, dict | list):
-                    self._see(one, f"{path}[]", is_whole=is_whole)
+                    self._see(one, f"{path}[]", is_whole=is_whole, is_shape=is_shape)
             return
         if not isinstance(node, dict):
             return
         is_whole = is_whole or (not path and _ROOT in self._whole)
         for name, value in node.items():
-            role = self._roles.get(name, _POINT.get(name))
+            is_known = name in _POINT or (is_shape and _SHAPE.fullmatch(str(name)))
+            role = self._roles.get(name, STRUCTURE if is_known else None)
             if is_whole and role is None:
                 self._see(value, f"{path}.*" if path else "*")
                 continue
@@ -86,7 +92,7 @@ class DocumentFields:
             if role is not None:
                 self.uses[field] = role
                 if not (role == OUTLINE and isinstance(value, dict) and value.keys() >= RUNS):
-                    self._see(value, field, is_whole=name in self._whole)
+                    self._see(value, field, is_whole=name in self._whole, is_shape=is_shape or name in self._shapes)
 
 
 def _expressions(mapping: DocumentMapping) -> Iterator[tuple[Expression, Sequence[str]]]:
@@ -118,18 +124,18 @@ def _names(tree: Any) -> Iterator[str]:
         yield from _names(child)
 
 
-def _wholes(tree: Any) -> Iterator[str]:
-    """Yields the names of the objects of which an expression takes all values; `@` for the document."""
+def _wholes(tree: Any, functions: Collection[str]) -> Iterator[str]:
+    """Yields the names of the objects of which functions in an expression take all values; `@` for the document."""
     if not isinstance(tree, dict):
         return
-    if tree.get("type") == "function_expression" and tree["value"] in _TAKE_ALL:
+    if tree.get("type") == "function_expression" and tree["value"] in functions:
         yield from _names(tree)
         if any(one.get("type") in ("current", "identity") for one in _parts(tree)):
             yield _ROOT
-    if tree.get("type") == "value_projection":
+    if tree.get("type") == "value_projection" and functions is _TAKE_ALL:
         yield from _names(tree["children"][0])
     for child in tree.get("children", ()):
-        yield from _wholes(child)
+        yield from _wholes(child, functions)
 
 
 def _parts(tree: Any) -> Iterator[Any]:
