@@ -174,7 +174,7 @@ def test_a_class_that_there_is_not_is_refused(dataset):
     for several in ([0, 1], "cat", None):
         with pytest.raises(ValueError, match="is not a class index; expected one number"):
             dataset.int2str(several)
-    with pytest.raises(ValueError, match="no class; expected one name"):
+    with pytest.raises(ValueError, match="is not a class; expected one name"):
         dataset.str2int(["cat"])
     with pytest.raises(TypeError, match=r"dataset\['train'\]"):
         dataset[0]

@@ -135,7 +135,8 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
         what = f"lists of splits ({', '.join(map(printable, lists))})" if is_read else ""
     companions = [] if what else [*find_companions(tree, request.root or "", _class_folders(found, tree))]
     rows = []
-    if not (what or companions) and request.root is not None:
+    # A single class is a question of its own.
+    if not (what or companions) and request.root is not None and len(_class_folders(found, tree)) != 1:
         companions = [*find_contradictions(tree, request.root, lambda path: found.place(path)[0])]
         rows = [Suggestion(f"the rows of {one}", {"input": storage.join(request.root, one)}) for one in companions]
     if companions:
