@@ -76,10 +76,10 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
     """
     try:
         yield
-    except RequestError as error:
+    except RequestError as refused:
         if spec.input_function is not None or spec.map is not None:
             raise
-        error = _with_mappings(_without_layout(error, spec), spec)
+        error = _with_mappings(_without_layout(refused, spec), spec)
         trial = _Trials(spec)
         tried = [*trial.follow_all(error, Suggestion("", {}), _DEEPEST)]
         # What a source or a mapping of ours reads is more certain than a draft.
@@ -88,7 +88,7 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
             tried = [*trial.follow_all(drafted, Suggestion("", {}), _DEEPEST), *tried]
             error = RequestError(drafted.message, error.suggestions, code=error.code, traceback=error.traceback)
         if not error.suggestions and not tried:
-            raise error from error.__cause__
+            raise error from refused.__cause__
         unnamed = "".join(f"; with a file of the colors' classes in `mask_colors`, {one}" for one in trial.unnamed[:1])
         # Of annotations, or of the only suggestions, users want to know why these are not read.
         is_answered = unnamed or any(not coverage.trial.is_bare for _, coverage in tried)
@@ -102,7 +102,7 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         )
         raise RequestError(
             error.message + unnamed + said, decide(tried), code=error.code, traceback=error.traceback
-        ) from error.__cause__
+        ) from refused.__cause__
 
 
 def _without_layout(error: RequestError, spec: BuildSpec) -> RequestError:
