@@ -87,7 +87,8 @@ def find_drafts(path: str) -> tuple[list[str], str]:
             stem = posixpath.splitext(posixpath.basename(file.path))[0]
             documents.setdefault(extension, []).append(Document(stem, tree))
             names.setdefault(extension, posixpath.basename(file.path))
-    sizes = {file.path: _measure(file) if number < _MOST_MEASURED else None for number, file in enumerate(images)}
+    most = _MOST_MEASURED if documents else 0
+    sizes = {file.path: _measure(file) if number < most else None for number, file in enumerate(images)}
     for extension, several in documents.items():
         found = draft_mappings(several, sizes, extension=extension)
         if found:

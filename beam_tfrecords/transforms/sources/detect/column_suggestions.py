@@ -253,10 +253,12 @@ def find_pixels(table: Table, *, any_name: bool = False) -> tuple[Sequence[str],
     """
     cells, _ = read_cells(table)
     others = {name: values for name, values in cells.items() if not is_pixel_name(name)}
-    if table.embedded or (len(others) < len(cells) and _find_images(table, others)):
+    has_names = len(others) < len(cells)
+    if table.embedded or (has_names and _find_images(table, others)):
         return None
     columns, shape = _find_pixels(table, cells, any_name=any_name)
-    return (columns, shape) if shape and not _find_images(table, others) else None
+    # Without names of pixels, few tables have any: to look for images takes a listing.
+    return (columns, shape) if shape and (has_names or not _find_images(table, others)) else None
 
 
 def _find_pixels(table: Table, cells: Cells, *, any_name: bool) -> tuple[list[str], Sequence[int]]:

@@ -29,6 +29,7 @@ from beam_tfrecords.transforms.sources.detect.row_sidecars import (
     find_folder_labels,
     find_lists,
     name_split_lists,
+    read_tables,
 )
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
@@ -133,15 +134,17 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
             or all(names_images(tree, request.root, path) for path in lists)
         )
         what = f"lists of splits ({', '.join(map(printable, lists))})" if is_read else ""
-    companions = [] if what else [*find_companions(tree, request.root or "", _class_folders(found, tree))]
+    classes, root = _class_folders(found, tree), request.root or ""
+    companions = [] if what else [*find_companions(tree, root, classes)]
+    read = read_tables(tree, root) if root and not (what or companions) else {}
     rows = []
     # A single class is a question of its own.
-    if not (what or companions) and request.root is not None and len(_class_folders(found, tree)) != 1:
-        companions = [*find_contradictions(tree, request.root, lambda path: found.place(path)[0])]
-        rows = [Suggestion(f"the rows of {one}", {"input": storage.join(request.root, one)}) for one in companions]
+    if len(classes) != 1 and (contradictions := [*find_contradictions(read, tree, lambda path: found.place(path)[0])]):
+        companions = contradictions
+        rows = [Suggestion(f"the rows of {one}", {"input": storage.join(root, one)}) for one in contradictions]
     if companions:
         what = f"files that may annotate their images ({', '.join(map(printable, companions[:_MOST_NAMED]))})"
-    tables = [] if what else [*find_folder_labels(tree, request.root or "", _class_folders(found, tree))]
+    tables = [] if what else [*find_folder_labels(read, classes)]
     if tables:
         what = (
             f"other labels of them ({'; '.join(tables[:_MOST_NAMED])}); a table with a row for each image gives these"

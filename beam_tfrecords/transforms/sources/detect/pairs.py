@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.sources.detect.mask_names import shared_ending, w
 from beam_tfrecords.transforms.sources.detect.mask_pairs import JPEG
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, names_annotations, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
-from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_masks_among, have_equal_sizes
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import compare_images
 
 _MOST_TWINS = 4
 # With more folders of one parent, images of equal names are those of classes with as many images each.
@@ -139,10 +139,12 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> Twins | None:
         return Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True) if are_pairs else None
     images, last = paths[0], paths[-1]
     is_reversed = _is_first_the_mask(tree, images, last, suffixes_of[-1])
-    some = _some_images(tree, root, paths) if len(paths) <= _MOST_FAMILIES else []
+    drawn, have_equal_sizes = list[int](), False
+    if is_reversed is None and len(paths) <= _MOST_FAMILIES:
+        drawn, have_equal_sizes = compare_images(_some_images(tree, root, paths))
     masks = [path for path in paths if len(paths) > 2 and names_annotations(path.rpartition("/")[2])]
     if len(masks) in (0, len(paths)):
-        masks = [paths[number] for number in find_masks_among(some)] if is_reversed is None else []
+        masks = [paths[number] for number in drawn]
     others = [path for path in paths if path not in masks]
     if masks:
         images, *others = others
@@ -151,7 +153,7 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> Twins | None:
         is_reversed = False
     # The folders of pix2pix; letters of an alphabet are more.
     are_views = _are_views(names) or (names == ["A", "B"] and suffixes_of[0] == ("", "") and tree.images(images) > 1)
-    are_views = are_views or have_equal_sizes(some)
+    are_views = are_views or have_equal_sizes
     if is_reversed is None and not are_views:
         return None  # Photos of two classes may have the same numbers.
     if is_reversed:

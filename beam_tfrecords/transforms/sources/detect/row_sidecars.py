@@ -6,7 +6,7 @@ import itertools
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
@@ -53,6 +53,10 @@ _POSITIONS = re.compile(r"box|landmark|part|keypoint")
 # Train and validation in one list, next to a list for test.
 _TRAIN_AND_VALIDATION = re.compile(r"train_?val", re.IGNORECASE)
 _DIGITS = re.compile(r"(\d+)")
+
+
+# Path -> table or list and its first rows.
+Tables: TypeAlias = Mapping[str, tuple[Table, Sequence[Mapping[str, Any]]]]
 
 
 def is_table(name: str) -> bool:
@@ -107,39 +111,46 @@ def _find_tables(tree: FolderTree, root: str) -> Iterator[Suggestion]:
         yield from [joined] if joined else filter(None, (_suggest({path: one}, root) for path, one in found.items()))
 
 
-def find_folder_labels(tree: FolderTree, root: str, folders: Sequence[str]) -> Iterator[str]:
-    """Describes the tables that have a row for each of some folders, and other labels of them.
+def read_tables(tree: FolderTree, root: str) -> Tables:
+    """Returns path -> table and first rows of the tables in the folders that have rows.
 
     Args:
       tree: the folders.
-      root: path of their root folder; "" if files cannot be read.
+      root: path of their root folder.
+    """
+    read = {path: read_first_rows(storage.join(root, path)) for path in list_tables(tree)[:_MOST_TABLES]}
+    return {path: found for path, found in read.items() if found is not None}
+
+
+def find_folder_labels(tables: Tables, folders: Sequence[str]) -> Iterator[str]:
+    """Describes the tables that have a row for each of some folders, and other labels of them.
+
+    Args:
+      tables: path -> table and first rows.
       folders: paths of the folders.
     """
     names = {posixpath.basename(folder) for folder in folders}
-    for path in list_tables(tree)[:_MOST_TABLES] if root else ():
-        if (found := read_first_rows(storage.join(root, path))) is None:
-            continue
-        table, rows = found
+    for path, (table, rows) in tables.items():
         keys = [name for name in table.columns if sorted(str(row[name]) for row in rows) == sorted(names)]
         labels = [one.settings["label_column"] for one in suggest_classes(table) if keys]
         if labels:
             yield f"{printable(path)} has {labels[0]!r} of each {keys[0]!r}"
 
 
-def find_contradictions(tree: FolderTree, root: str, class_of: Callable[[str], str | None]) -> Iterator[str]:
+def find_contradictions(tables: Tables, tree: FolderTree, class_of: Callable[[str], str | None]) -> Iterator[str]:
     """Yields the tables that give images of one class folder different labels.
 
     Args:
+      tables: path -> table and first rows.
       tree: the folders.
-      root: path of their root folder.
       class_of: returns the class that the folders give the image at a path.
     """
     places: dict[str, list[str]] = {}
     for folder, held in tree.walk():
         for _, name in held.names:
             places.setdefault(posixpath.splitext(name)[0], []).append(posixpath.join(folder, name))
-    for path in list_tables(tree)[:_MOST_TABLES]:
-        cells = _read_cells(storage.join(root, path)) or {}
+    for path, (table, first) in tables.items():
+        cells = {name: [row[name] for row in first] for name in table.columns}
         rows = [{str(value) for value in row} for row in zip(*cells.values(), strict=True)]
         for column, values in cells.items():
             label = find_only_label({name: one for name, one in cells.items() if name != column})
@@ -295,7 +306,7 @@ def _suggest(found: Mapping[str, tuple[str, dict[str, Any]]], root: str, **sourc
     return Suggestion(f"the rows of {', '.join(found)}", {**source, "input": shown, **settings[0], **image_root})
 
 
-def _open_lists(paths: Sequence[str], root: str) -> dict[str, tuple[Table, Sequence[Mapping[str, Any]]]]:
+def _open_lists(paths: Sequence[str], root: str) -> Tables:
     """Returns path -> list and its first rows, whose columns have the names that all lists of a request give them."""
     opened = {path: found[0] for path in paths if (found := read_first_rows(storage.join(root, path)))}
     lists = {
@@ -305,9 +316,7 @@ def _open_lists(paths: Sequence[str], root: str) -> dict[str, tuple[Table, Seque
     return {path: (table, table.head(table.columns, FIRST_ROWS)) for path, table in alike}
 
 
-def _read_list(
-    path: str, tables: Mapping[str, tuple[Table, Sequence[Mapping[str, Any]]]], tree: FolderTree, root: str
-) -> tuple[str, dict[str, Any]] | None:
+def _read_list(path: str, tables: Tables, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
     """Returns the folder that paths in a list are relative to, and settings for image and label; None if unsuitable.
 
     Args:
