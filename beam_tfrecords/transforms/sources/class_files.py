@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import LABEL_MAP
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.class_list import ClassList, parse_class_file
-from beam_tfrecords.transforms.sources.inputs import Inputs, has_wildcards, names_several
+from beam_tfrecords.transforms.sources.inputs import Inputs, has_wildcards, names_several, quote_input
 
 _MOST_BYTES = 16 << 20
 _THREADS = 16
@@ -64,6 +65,20 @@ def read_class_file(path: str, *, are_numbered: bool = False) -> ClassList:
     if len(data) > _MOST_BYTES:
         raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB; expected a file of class names")
     return parse_class_file(data, storage.basename(path), are_numbered=are_numbered)
+
+
+def read_classes(path: str, *, are_numbered: bool = False) -> ClassList:
+    """Reads a file of class names that an input needs; see `read_class_file`.
+
+    Raises:
+      RequestError: the file cannot be read as class names.
+    """
+    try:
+        return read_class_file(path, are_numbered=are_numbered)
+    except ValueError as error:
+        raise RequestError(
+            f"{quote_input(path)} cannot be read as names of classes: {error}", code="invalid_file"
+        ) from error
 
 
 def find_class_files(inputs: Inputs) -> list[FoundClasses]:

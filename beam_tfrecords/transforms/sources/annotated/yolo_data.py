@@ -14,9 +14,9 @@ import yaml
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
-from beam_tfrecords.transforms.class_list import ClassList, list_classes
+from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.sources.annotated.yolo_labels import read_text
-from beam_tfrecords.transforms.sources.class_files import read_class_file
+from beam_tfrecords.transforms.sources.class_files import read_classes
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
@@ -117,7 +117,7 @@ def read_data(places: YoloPaths) -> YoloData:
     root = _find_root(data, places)
     names = data.get("names")
     if isinstance(names, str):
-        names = _read_name_file(_find(names, root, places, is_file=True)).by_number
+        names = read_classes(_find(names, root, places, is_file=True)).by_number
     else:
         names = _read_names(names, shown)
     splits: dict[str, list[str]] = {}
@@ -159,15 +159,6 @@ def _read_darknet(path: str) -> dict[str, Any]:
     return {name.strip(): value.strip() for name, sign, value in pairs if sign}
 
 
-def _read_name_file(path: str) -> ClassList:
-    try:
-        return read_class_file(path)
-    except ValueError as error:
-        raise RequestError(
-            f"{quote_input(path)} cannot be read as names of classes: {error}", code="invalid_file"
-        ) from error
-
-
 def _data_file_in(folder: str) -> str | None:
     """Returns the data file directly in a folder; None if there is none."""
     start = len(folder.rstrip("/")) + 1
@@ -200,7 +191,7 @@ def _read_folder(folder: str) -> YoloData:
             lists.append(entry.path)
         elif skipped_kind(name) is None and has_extension(name):
             folders[path] = next(filter(None, map(split_of_folder, path.split("/"))), None)
-    names = {_read_name_file(path) for path in sorted(lists)}
+    names = {read_classes(path) for path in sorted(lists)}
     shown = quote_input(folder)
     if len(names) > 1:
         raise RequestError(

@@ -11,7 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.class_list import ClassList
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, open_stacks, read_exactly, reading_stack
-from beam_tfrecords.transforms.sources.class_files import FoundClasses, read_class_file
+from beam_tfrecords.transforms.sources.class_files import FoundClasses, read_classes
 from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
@@ -114,11 +114,4 @@ def _columns_of(path: str) -> Mapping[str, str]:
 
 
 def _read_names(path: str) -> ClassList:
-    if not storage.is_file(path):
-        return ClassList(())
-    try:
-        return read_class_file(path)
-    except ValueError as error:
-        raise RequestError(
-            f"{quote_input(path)} cannot be read as names of classes: {error}", code="invalid_file"
-        ) from error
+    return read_classes(path) if storage.is_file(path) else ClassList(())

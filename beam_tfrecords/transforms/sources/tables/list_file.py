@@ -16,8 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.class_files import read_class_file
+from beam_tfrecords.transforms.sources.class_files import read_classes
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import (
     IMAGE,
     LABEL,
@@ -27,7 +26,6 @@ from beam_tfrecords.transforms.sources.detect.unnamed_columns import (
     find_other_labels,
     name_cells,
 )
-from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, find_encoding, open_lines
@@ -229,11 +227,6 @@ def _read_values(path: str) -> Mapping[str, str]:
     classes = storage.join(storage.dirname(path), _CLASSES)
     if not storage.is_file(classes):
         return values
-    try:
-        found = read_class_file(classes, are_numbered=True)
-    except ValueError as error:
-        raise RequestError(
-            f"{quote_input(classes)} cannot be read as names of classes: {error}", code="invalid_file"
-        ) from error
+    found = read_classes(classes, are_numbered=True)
     names = {str(number): name for number, name in found.by_number.items()} if found.numbers else {}
     return {key: names.get(value, value) for key, value in values.items()}
