@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 import io
@@ -148,7 +149,7 @@ class ReadExample:
 
 
 @dataclasses.dataclass(frozen=True)
-class PixelDecoder(Generic[Placement]):
+class PixelDecoder(abc.ABC, Generic[Placement]):
     """Decodes the images and masks of examples to the arrays of a library.
 
     A placement says where the stored image is in the decoded one.
@@ -187,25 +188,25 @@ class PixelDecoder(Generic[Placement]):
         for name, short in self._renamed.items():
             example[short] = example.pop(name)
 
+    @abc.abstractmethod
     def image(self, data: Any, example: Mapping[str, Any], row: Any = None) -> tuple[Any, Placement]:
         """Returns an image in the requested size, and its placement; `example` says the shape of raw pixels."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def images(self, data: Any, example: Mapping[str, Any]) -> Any:
         """Returns a list of images."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def mask(self, data: Any) -> Any:
         """Returns the mask of an image, [H, W, 1]."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def object_masks(self, data: Any, placed: Placement) -> Any:
         """Returns the masks of the objects in an image, [n, H, W]."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def move(self, example: dict[str, Any], placed: Placement) -> None:
         """Moves objects and points with their resized image."""
-        raise NotImplementedError
 
     @property
     def size(self) -> tuple[int, int] | None:

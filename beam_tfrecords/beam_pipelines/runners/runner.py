@@ -1,4 +1,4 @@
-"""The base class of all runners; finds the runner of a request, or of the job of an earlier launcher."""
+"""The base class of all runners."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Decisions:
 
     Attributes:
       folders: labels and splits from the folders in the paths.
-      split_words: the samples without words that are no splits, and that the request's condition leaves out.
+      split_words: drops the samples whose word for the split is not a split, if the request's condition excludes it.
       splits: splits by the request's rule.
       path_splits: splits from the words in the paths.
       classes: the samples and objects of the requested classes.

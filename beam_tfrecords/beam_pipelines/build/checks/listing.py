@@ -213,7 +213,7 @@ def _describe_skipped(tally: Tally) -> str:
 
 
 def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:
-    """Checks that the first masks have numbers, and notes numbers that are no classes.
+    """Checks that the first masks have numbers, and adds a note if the numbers are 0 and 255.
 
     Raises:
       RequestError: they are photos, or have colors; offers the named table that has all colors.

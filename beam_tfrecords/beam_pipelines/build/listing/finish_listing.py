@@ -152,7 +152,7 @@ def _finish(listing: Listing, source: Source, tally: Tally) -> Finish:
 
 
 def _find_left_splits(listing: Listing, spec: BuildSpec) -> LeaveSplits | None:
-    """Finds the words that are no splits, such as DISCARD, and that the request's condition leaves out."""
+    """Finds words that are not names of splits, such as DISCARD, and that the request's condition excludes."""
     words = [word for word in listing.samples if name_split(word) is None]
     if not words or spec.where is None or spec.map is not None or spec.splits.fractions:
         return None

@@ -125,7 +125,7 @@ def _names(tree: Any) -> Iterator[str]:
 
 
 def _wholes(tree: Any, functions: Collection[str]) -> Iterator[str]:
-    """Yields the names of the objects of which functions in an expression take all values; `@` for the document."""
+    """Yields the names of the objects that functions in an expression take whole; `@` for the document."""
     if not isinstance(tree, dict):
         return
     if tree.get("type") == "function_expression" and tree["value"] in functions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
@@ -49,7 +50,7 @@ class Annotated(NamedTuple):
     failure: SampleError | None = None
 
 
-class AnnotatedSource(Source):
+class AnnotatedSource(Source, abc.ABC):
     """Lists annotated images.
 
     Args:
@@ -64,9 +65,9 @@ class AnnotatedSource(Source):
         super().__init__()
         self._shown, self._needs = quote_input(inputs.paths[0]), needs
 
+    @abc.abstractmethod
     def annotated(self, tally: Tally) -> Iterator[Annotated]:
         """Yields the annotated images of the input, and then adds the format's notes to the tally."""
-        raise NotImplementedError
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields the references to the annotated images.
