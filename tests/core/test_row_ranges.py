@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from beam_tfrecords.transforms.sources.tables import parquet_table, text_table
-from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
-from beam_tfrecords.transforms.sources.tables.jsonl_table import open_jsonl
-from beam_tfrecords.transforms.sources.tables.parquet_table import open_parquet
+from beam_tfrecords.transforms.sources.tables.csv_table import open_table as open_csv
+from beam_tfrecords.transforms.sources.tables.jsonl_table import open_table as open_jsonl
+from beam_tfrecords.transforms.sources.tables.parquet_table import open_table as open_parquet
 from beam_tfrecords.transforms.sources.tables.table import RowRange
-from beam_tfrecords.transforms.sources.tables.table_settings import TextSettings
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
 TEXTS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 PIECES = [
@@ -62,7 +62,7 @@ def check(table):
 @example([b'"a\nb",c\n'] * 50, b"x,y")
 @example([b"0.jpg,b\n"] * 10 + [b'"'] + [b"0.jpg,b\n"] * 30, b"x,y")
 def test_any_csv_file(write, pieces, header):
-    check(open_csv(write("m.csv", header + b"\n" + b"".join(pieces)), TextSettings(",")))
+    check(open_csv(write("m.csv", header + b"\n" + b"".join(pieces)), TableSettings(",")))
 
 
 @TEXTS
@@ -73,7 +73,7 @@ def test_any_csv_file(write, pieces, header):
 def test_any_csv_file_that_is_written_with_quotes(write, rows, bom):
     text = io.StringIO(newline="")
     csv.writer(text, quoting=csv.QUOTE_ALL).writerows([["a\nheader"], *rows])
-    check(open_csv(write("m.csv", text.getvalue().encode("utf-8-sig" if bom else "utf-8")), TextSettings(",")))
+    check(open_csv(write("m.csv", text.getvalue().encode("utf-8-sig" if bom else "utf-8")), TableSettings(",")))
 
 
 @TEXTS

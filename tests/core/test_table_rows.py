@@ -25,13 +25,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.tables import parquet_table, table_rows, text_file, text_table
-from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
-from beam_tfrecords.transforms.sources.tables.jsonl_table import open_jsonl
-from beam_tfrecords.transforms.sources.tables.parquet_table import open_parquet
+from beam_tfrecords.transforms.sources.tables import parquet_table, table_rows, text_table
+from beam_tfrecords.transforms.sources.tables.csv_table import open_table as open_csv
+from beam_tfrecords.transforms.sources.tables.jsonl_table import open_table as open_jsonl
+from beam_tfrecords.transforms.sources.tables.parquet_table import open_table as open_parquet
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow, RowRange
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
-from beam_tfrecords.transforms.sources.tables.text_file import find_encoding
+from beam_tfrecords.transforms.sources.tables.text_table import find_encoding
 from tests.each import each
 from tests.refusals import refuses
 from tests.source_requests import open_source
@@ -135,7 +135,7 @@ def test_a_field_of_ten_megabytes_is_invalid_in_bounded_memory(tmp_path):
 
 
 def test_a_compressed_row_without_an_end_is_not_read_to_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_file, "_MOST_SKIPPED", 8 << 20)
+    monkeypatch.setattr(text_table, "_MOST_SKIPPED", 8 << 20)
     with gzip.open(tmp_path / "t.csv.gz", "wb", compresslevel=1) as file:
         file.write(b"image,label\n1.jpg,cat\n" + b"x" * (40 << 20) + b"\n2.jpg,dog\n")
     *_, last = open_csv(str(tmp_path / "t.csv.gz")).rows(["image"])

@@ -109,7 +109,7 @@ def _inherit(given: dict[str, Any], paths: Sequence[str], of_input: Mapping[str,
         join_datasets,
         join_layout,
     )
-    from beam_tfrecords.transforms.sources.tables.joined_opening import open_joins
+    from beam_tfrecords.transforms.sources.tables.joined_table import open_joins
 
     datasets = find_datasets(paths)
     if not datasets:

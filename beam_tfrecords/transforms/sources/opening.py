@@ -43,7 +43,7 @@ from beam_tfrecords.transforms.sources.registry import (
 )
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.joined_opening import open_joins
+from beam_tfrecords.transforms.sources.tables.joined_table import open_joins
 from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
 from beam_tfrecords.transforms.sources.unsupported_formats import (
     START_BYTES,

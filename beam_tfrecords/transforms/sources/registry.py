@@ -33,6 +33,11 @@ class Registered:
     takes: tuple[str, ...] = ()
 
     @property
+    def is_table(self) -> bool:
+        """Whether each of its files is a table, which the function `open_table` of its module opens."""
+        return self.module.startswith("tables.") and bool(self.extensions) and not self.among
+
+    @property
     def has_columns(self) -> bool:
         """Whether its samples can have columns of any name."""
         return "label_column" in self.takes
@@ -146,6 +151,11 @@ def find_source(name: str, shown: str) -> Registered:
         if entry.name == name:
             return entry
     raise RequestError(f"{shown}: unknown source; expected one of {', '.join(('auto', *NAMES))}", code="unknown_source")
+
+
+def module_of_table(path: str) -> str | None:
+    """Returns the module that reads a table with this file's extension; None for other files."""
+    return next((one.module for one in SOURCES if one.is_table and one.name == source_of_file(path)), None)
 
 
 def source_of_file(path: str) -> str | None:

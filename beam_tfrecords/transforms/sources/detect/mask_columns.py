@@ -12,7 +12,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.roles import Role, are_sorted, is_segmentation, parse_cell, role_of
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.tables.mask_cells import MaskColumns
+from beam_tfrecords.transforms.sources.tables.box_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.table import Table, available, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 

@@ -17,8 +17,7 @@ from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.any_table import open_table
-from beam_tfrecords.transforms.sources.tables.table import TableFile
+from beam_tfrecords.transforms.sources.tables.table import TableFile, open_table
 
 # Number of samples to list for a suggestion.
 _MOST = 1000

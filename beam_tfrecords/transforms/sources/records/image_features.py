@@ -18,8 +18,8 @@ from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.pixels.pixel_form import TYPES, PixelForm
-from beam_tfrecords.transforms.sources.pixels.pixel_reader import (
+from beam_tfrecords.transforms.sources.records.folder_metadata import Features
+from beam_tfrecords.transforms.sources.records.pixel_reader import (
     PixelReader,
     PixelUse,
     describe_cell,
@@ -28,9 +28,8 @@ from beam_tfrecords.transforms.sources.pixels.pixel_reader import (
     listed_numbers,
     read_lengths,
 )
-from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, available
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.tables.table_settings import TYPES, PixelForm, TableSettings
 
 # Names of features whose numbers are an image, even if nothing says its size.
 _IMAGE_NAME = re.compile(r"image|img|picture|photo|pixel|frame|raw|(?:^|/)(?:x|data)$")

@@ -15,8 +15,7 @@ from beam_tfrecords.tfrecord import HEADER_BYTES, RecordError
 from beam_tfrecords.transforms.sources.inputs import find_entries, folder_of_input, names_several
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS, printable
 from beam_tfrecords.transforms.sources.partition import Partition
-from beam_tfrecords.transforms.sources.records.compressed import is_header, open_records
-from beam_tfrecords.transforms.sources.records.record_rows import scan_file
+from beam_tfrecords.transforms.sources.records.record_rows import is_header, open_records, scan_file
 
 # Names with an extension of record files, also before or after the number of a shard or with a compression. Files of
 # unsupported compressions count as damaged, so that they are not left out.

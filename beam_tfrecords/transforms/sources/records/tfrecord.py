@@ -38,11 +38,12 @@ from beam_tfrecords.transforms.sources.records.kept_features import find_kept_la
 from beam_tfrecords.transforms.sources.records.object_features import find_objects, read_objects
 from beam_tfrecords.transforms.sources.records.record_datasets import (
     find_files_of_records,
+    place_files,
     read_first_of,
+    record_splits,
 )
 from beam_tfrecords.transforms.sources.records.record_files import count_files
 from beam_tfrecords.transforms.sources.records.record_rows import FILE_NAMES, corrupt, file_name, scan_file
-from beam_tfrecords.transforms.sources.records.record_splits import place_files, record_splits
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, is_label, read_cell
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of

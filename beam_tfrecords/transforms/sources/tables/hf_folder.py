@@ -13,9 +13,8 @@ from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_pref
 from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
-from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
-from beam_tfrecords.transforms.sources.tables.table import TableFile
+from beam_tfrecords.transforms.sources.tables.table import TableFile, open_table
 from beam_tfrecords.transforms.sources.tables.table_source import TableSource
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")

@@ -51,7 +51,7 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import (
     is_image,
     is_list,
     may_hold_images,
-    open_parquet,
+    open_table,
     opened,
     read_rows,
 )
@@ -377,7 +377,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     else:
         by_name = request.needs.splits.are_auto and not request.spec.split_column
         files = find_files(inputs, by_name=by_name)
-    first, schema = open_parquet(files[0].entry.path), _schema(Partition.of(files[0].entry, key_prefix=""))
+    first, schema = open_table(files[0].entry.path), _schema(Partition.of(files[0].entry, key_prefix=""))
     return functools.partial(HfParquetSource, files, first, schema, request)
 
 

@@ -11,11 +11,17 @@ from typing import Any
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.detect.column_names import may_be_meant
 from beam_tfrecords.transforms.sources.json_text import read_json
-from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
+from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, TableSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
-from beam_tfrecords.transforms.sources.tables.text_file import Line, Lines, choose_encoding, open_lines, read_start
-from beam_tfrecords.transforms.sources.tables.text_table import TextTable
+from beam_tfrecords.transforms.sources.tables.text_table import (
+    Line,
+    Lines,
+    TextTable,
+    choose_encoding,
+    open_lines,
+    read_start,
+)
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
 # Number of rows whose fields are the columns.
@@ -76,20 +82,8 @@ def _read_object(line: Line) -> dict[str, Any] | InvalidRow:
     return row if isinstance(row, dict) else InvalidRow(f"line {line.number}: not a JSON object")
 
 
-def open_input(request: OpenRequest) -> MakeSource:
-    """Opens jsonl files.
-
-    Raises:
-      RequestError: a file cannot be read, or does not fit the request.
-    """
-    return open_tables(functools.partial(open_jsonl, encoding=request.spec.encoding), request)
-
-
-def open_jsonl(path: str, encoding: str | None = None) -> TextTable:
+def open_table(path: str, settings: TableSettings = DETECTED) -> TextTable:
     """Opens a jsonl file, and reads its columns from the first objects.
-
-    Args:
-      encoding: encoding of the text; None to detect it.
 
     Raises:
       RequestError: the file contains no JSON object.
@@ -98,7 +92,7 @@ def open_jsonl(path: str, encoding: str | None = None) -> TextTable:
     refusal = refuse_json(path, start) if start.lstrip()[:1] == b"[" else None
     if refusal is not None:
         raise refusal
-    encoding, notes = choose_encoding(path, start, encoding)
+    encoding, notes = choose_encoding(path, start, settings.encoding)
     with open_lines(path, encoding) as lines:
         rows = itertools.islice(lines.until_damage(_read_objects(lines)), _ROWS)
         columns = tuple(dict.fromkeys(name for row in rows if not isinstance(row, InvalidRow) for name in row))
@@ -107,3 +101,6 @@ def open_jsonl(path: str, encoding: str | None = None) -> TextTable:
     raise RequestError(
         f"`input={path}` has no line with a JSON object; a jsonl file has one on every line", code="invalid_file"
     )
+
+
+open_input = functools.partial(open_tables, open_table)

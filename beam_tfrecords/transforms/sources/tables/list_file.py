@@ -28,8 +28,7 @@ from beam_tfrecords.transforms.sources.detect.unnamed_columns import (
 )
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
-from beam_tfrecords.transforms.sources.tables.text_file import Lines, find_encoding, open_lines
-from beam_tfrecords.transforms.sources.tables.text_table import TextTable
+from beam_tfrecords.transforms.sources.tables.text_table import Lines, TextTable, find_encoding, open_lines
 
 _ID = "column_1"
 # Column -> text file next to an image list that contains the column's values by image number.

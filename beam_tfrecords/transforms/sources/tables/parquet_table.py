@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import re
 from collections import Counter
@@ -20,9 +21,9 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.reading import damaged, is_damage
 from beam_tfrecords.transforms.objects.objects import MOST_OBJECTS
 from beam_tfrecords.transforms.sources.partition import MOST_MISSING
-from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
+from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, TableSettings
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 
 _BATCH_ROWS = 512
@@ -121,16 +122,7 @@ class ParquetTable(TableFile):
                     break
 
 
-def open_input(request: OpenRequest) -> MakeSource:
-    """Opens Parquet files.
-
-    Raises:
-      RequestError: a file cannot be read, or does not fit the request.
-    """
-    return open_tables(open_parquet, request)
-
-
-def open_parquet(path: str) -> ParquetTable:
+def open_table(path: str, settings: TableSettings = DETECTED) -> ParquetTable:
     """Opens a Parquet file, and reads its schema.
 
     Raises:
@@ -157,6 +149,9 @@ def open_parquet(path: str) -> ParquetTable:
         column_types={field.name: _feature_type(field.type) for field in schema},
         embedded=[field.name for field in schema if may_hold_images(field)],
     )
+
+
+open_input = functools.partial(open_tables, open_table)
 
 
 @contextlib.contextmanager

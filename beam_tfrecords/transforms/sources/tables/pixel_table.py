@@ -27,13 +27,12 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
-from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import check_columns, invalid_row
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
 from beam_tfrecords.transforms.sources.tables.row_values import Located, number_key
-from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
+from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table, open_table
 from beam_tfrecords.transforms.sources.tables.table_rows import list_rows
-from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings, TextSettings
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tally import Tally
 
 
@@ -95,7 +94,7 @@ class PixelTableSource(RowSource):
     def __init__(self, files: Sequence[InputFile], table: Table, request: OpenRequest, needs: Needs) -> None:
         inputs, settings = request.inputs, request.spec
         super().__init__(files, inputs)
-        self._text = slice_of(TextSettings, request.spec)
+        self._settings = slice_of(TableSettings, request.spec)
         found = find_pixels(table, any_name=True)
         if found is None:
             raise RequestError(
@@ -122,7 +121,7 @@ class PixelTableSource(RowSource):
           SampleError: the table cannot be read to its end.
         """
         try:
-            table = open_table(partition.uri, self._text)
+            table = open_table(partition.uri, self._settings)
         except RequestError as error:
             raise invalid_row(str(error)) from error
         needed = tuple(dict.fromkeys([*self._cells.needed, *self._pixels]))

@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.sources.detect.roles import parse_cell
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import shorten
-from beam_tfrecords.transforms.sources.tables.box_cells import read_number
+from beam_tfrecords.transforms.sources.tables.box_cells import MaskColumns, read_number
 from beam_tfrecords.transforms.sources.tables.cells import (
     invalid_row,
     is_missing,
@@ -40,7 +40,6 @@ from beam_tfrecords.transforms.sources.tables.flags import (
     find_column_flags,
     find_list_flags,
 )
-from beam_tfrecords.transforms.sources.tables.mask_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, UnjoinedRow, available
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings, UnknownLabels
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import importlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.nearest import list_known
+from beam_tfrecords.transforms.sources.registry import find_source, module_of_table
+from beam_tfrecords.transforms.sources.tables.table_settings import DETECTED, TableSettings
 
 # Limit for a row (characters of a csv row, bytes of a jsonl line); longer rows are rejected without being read.
 # References are shuffled and should have a few hundred bytes; the limit keeps a malicious row from filling the memory.
@@ -212,3 +215,17 @@ class TableFile(Table):
           The ranges in file order, none if the table can only be read as a whole; and the reason if the table could
           not be split well, else "".
         """
+
+
+def open_table(path: str, settings: TableSettings = DETECTED) -> TableFile:
+    """Opens a table of the format that its extension names, else a text.
+
+    Raises:
+      RequestError: the file does not have the format of its extension.
+    """
+    module = module_of_table(path) or find_source("csv", "").module
+    # Imports only the format that is needed.
+    opened: TableFile = importlib.import_module(f"beam_tfrecords.transforms.sources.{module}").open_table(
+        path, settings
+    )
+    return opened

@@ -20,9 +20,9 @@ from beam_tfrecords.transforms.sources.image_files import find_image, join_finge
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
+from beam_tfrecords.transforms.sources.tables.box_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
-from beam_tfrecords.transforms.sources.tables.mask_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile, UnjoinedRow
 

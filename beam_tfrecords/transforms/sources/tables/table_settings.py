@@ -4,12 +4,52 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from typing import Any
 
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit
-from beam_tfrecords.transforms.settings import input_setting, one_of, switch, write_list
-from beam_tfrecords.transforms.sources.pixels.pixel_form import PixelForm, read_pixels, write_pixels
+from beam_tfrecords.transforms.settings import as_number, input_setting, one_of, switch, write_list
 from beam_tfrecords.transforms.sources.selection import read_names
+
+TYPES = (
+    "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64",
+)  # fmt: skip
+_FORM = re.compile(rf"(?:([1-9]\d{{0,8}}(?:x[1-9]\d{{0,8}}){{1,2}}):)?({'|'.join(TYPES)})(?::(.+)\.\.(.+))?")
+_EXPECTED = "expected SIZE:TYPE:BLACK..WHITE, such as 28x28:uint8, 40x40x3:float32:0..1 or float32:0..1"
+
+
+@dataclasses.dataclass(frozen=True)
+class PixelForm:
+    """How images are stored as numbers.
+
+    Attributes:
+      shape: lengths of the axes, [H, W], [H, W, C] or [C, H, W]; empty if the input says them.
+      dtype: NumPy name of the type of the stored numbers; "" if nothing says it.
+      limits: the numbers of black and white; None for 0 and the largest number of the type.
+    """
+
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    limits: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        limits = "..".join(f"{number:.15g}" for number in self.limits or ())
+        return ":".join(filter(None, ("x".join(map(str, self.shape)), self.dtype, limits)))
+
+
+def read_pixels(word: Any) -> PixelForm:
+    """Reads the setting."""
+    found = _FORM.fullmatch(str(word))
+    ends = tuple(as_number(end) for end in found.groups()[2:] if end) if found else ()
+    if found is None or None in ends or (ends and ends[0] == ends[1]):
+        raise ValueError(f"{_EXPECTED}; types are {', '.join(TYPES)}")
+    shape = tuple(map(int, found[1].split("x"))) if found[1] else ()
+    return PixelForm(shape, found[2], (ends[0], ends[1]) if ends else None)  # type: ignore[arg-type]
+
+
+def write_pixels(form: PixelForm | None) -> str | None:
+    """Writes the setting."""
+    return str(form) if form else None
 
 
 class LabelType(str, enum.Enum):
@@ -57,27 +97,12 @@ def _read_encoding(word: Any) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class TextSettings:
-    """How to read a text file.
+class TableSettings:
+    """How to read the rows of a table, or of another source with columns.
 
     Attributes:
       delimiter: cell delimiter of a csv file; None to detect it.
       encoding: encoding of a csv or jsonl file; None to detect it.
-    """
-
-    delimiter: str | None = input_setting(
-        None, help="separates the cells of a csv file", read=_read_delimiter, shown_default="detected"
-    )
-    encoding: str | None = input_setting(
-        None, help="encoding of a csv or jsonl file", read=_read_encoding, shown_default="detected"
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class TableSettings(TextSettings):
-    """How to read the rows of a table, or of another source with columns.
-
-    Attributes:
       image_column: column with the image path, or comma-separated columns of several images; None to find it by usual
         names.
       image_path: pattern that makes the image path from columns, such as `train/{id}.jpg`, or several with names, such
@@ -99,6 +124,12 @@ class TableSettings(TextSettings):
       box_unit: pixels, or fractions of the image size.
     """
 
+    delimiter: str | None = input_setting(
+        None, help="separates the cells of a csv file", read=_read_delimiter, shown_default="detected"
+    )
+    encoding: str | None = input_setting(
+        None, help="encoding of a csv or jsonl file", read=_read_encoding, shown_default="detected"
+    )
     image_column: str | None = input_setting(
         None,
         help="column with the image's path, or the columns of several images with commas between them",
@@ -177,4 +208,4 @@ class TableSettings(TextSettings):
     )
 
 
-DETECTED = TextSettings()
+DETECTED = TableSettings()

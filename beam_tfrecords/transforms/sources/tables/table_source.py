@@ -31,6 +31,7 @@ from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
 from beam_tfrecords.transforms.sources.tables.row_values import row_reader
 from beam_tfrecords.transforms.sources.tables.table import RowRange, TableFile, available
 from beam_tfrecords.transforms.sources.tables.table_rows import TableReader
+from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -172,7 +173,7 @@ class TableSource(Source):
         return parts if len(parts) > 1 else ()
 
 
-def open_tables(open_table: Callable[[str], TableFile], request: OpenRequest) -> MakeSource:
+def open_tables(open_table: Callable[[str, TableSettings], TableFile], request: OpenRequest) -> MakeSource:
     """Opens the tables of a request.
 
     Raises:
@@ -180,7 +181,7 @@ def open_tables(open_table: Callable[[str], TableFile], request: OpenRequest) ->
     """
     inputs = request.inputs
     files = find_files(inputs, by_name=request.needs.splits.are_auto and not request.spec.split_column)
-    opened = join_tables(name_alike([open_table(file.entry.path) for file in files]), request.joined)
+    opened = join_tables(name_alike([open_table(file.entry.path, request.spec) for file in files]), request.joined)
     tables = list(zip(files, opened, strict=True))
 
     def make(needs: Needs) -> TableSource:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.features.wire import varint
-from beam_tfrecords.transforms.sources.pixels.pixel_form import TYPES, PixelForm, read_pixels
-from beam_tfrecords.transforms.sources.pixels.pixel_reader import (
+from beam_tfrecords.transforms.sources.records.pixel_reader import (
     described_numbers,
 )
+from beam_tfrecords.transforms.sources.tables.table_settings import TYPES, PixelForm, read_pixels
 from tests import tensorflow as tf
 from tests.each import each
 

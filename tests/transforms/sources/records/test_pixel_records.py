@@ -18,7 +18,7 @@ from PIL import Image
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.images.image_spec import ArrayType
 from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
-from beam_tfrecords.transforms.sources.pixels.pixel_form import read_pixels
+from beam_tfrecords.transforms.sources.tables.table_settings import read_pixels
 from tests import tensorflow as tf
 from tests.each import each
 from tests.record_pixels import array_of, image_of, tensor, write_records
