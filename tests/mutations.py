@@ -68,6 +68,18 @@ AREAS = {
             *(f"core/test_{name}.py" for name in ("archives", "tar_bombs", "tar_reader", "zip_reader")),
         ],
     ),
+    "masks": Area(
+        [
+            *("transforms/mask_colors.py", "transforms/images/*masks.py", "transforms/sources/folders/*mask*.py"),
+            *("transforms/sources/tables/mask_cells.py", "transforms/sources/detect/mask_*.py"),
+        ],
+        [
+            *("beam_pipelines/test_segmentation.py", "beam_pipelines/test_masks_of_objects.py"),
+            *("beam_pipelines/test_mask_colors.py", "beam_pipelines/test_same_masks.py"),
+            "transforms/test_mask_colors.py",
+        ],
+        ["cases/test_cases.py", "properties/test_masks.py"],
+    ),
     "tables": Area(
         ["transforms/sources/tables/*.py", *(f"transforms/sources/detect/{name}.py" for name in _OF_COLUMNS)],
         [],

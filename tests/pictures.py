@@ -21,19 +21,19 @@ def picture(text: str, name: str = "x.png") -> bytes:
 
     Args:
       text: `red 8x6` (width x height); `red 8x6 turned` is stored as 6x8 pixels with an orientation of EXIF; `mask 8x6
-        1=0,0,4,3` has the value 1 in a box and 0 elsewhere; `broken` is no picture, `empty` has no bytes.
+        1=0,0,4,3` has the value 1 in a box and 0 elsewhere, in 16 bits if values need them; `mask 8x6 blue=0,0,4,3
+        #ff0000=4,3,8,6` has colors in boxes, and red elsewhere; `palette` instead of `mask` has a palette; no two
+        pixels of `photo 8x6` are alike; `broken` is no picture, `empty` has no bytes.
       name: of the file; its extension says the format.
     """
     if text in ("broken", "empty"):
         return b"no picture" if text == "broken" else b""
     color, size, *rest = text.split()
     width, height = map(int, size.split("x"))
-    if color == "mask":
-        pixels = np.zeros((height, width), np.uint8)
-        for value, _, box in (word.partition("=") for word in rest):
-            left, top, right, bottom = map(int, box.split(","))
-            pixels[top:bottom, left:right] = int(value)
-        image, exif = Image.fromarray(pixels), None
+    if color in ("mask", "palette"):
+        image, exif = _mask(width, height, rest, is_palette=color == "palette"), None
+    elif color == "photo":
+        image, exif = Image.fromarray(np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)), None
     else:
         exif = Image.Exif()
         if "turned" in rest:
@@ -45,6 +45,24 @@ def picture(text: str, name: str = "x.png") -> bytes:
     options = {"compress_level": 0} if suffix == ".png" else {}
     image.save(content, _FORMATS.get(suffix, suffix[1:]), **({"exif": exif} if exif else {}), **options)
     return content.getvalue()
+
+
+def _mask(width: int, height: int, boxes: list[str], *, is_palette: bool) -> Image.Image:
+    colors, numbers = [*COLORS.values()], np.zeros((height, width), int)
+    for value, _, box in (word.partition("=") for word in boxes):
+        left, top, right, bottom = map(int, box.split(","))
+        if not value.isdecimal():
+            color = COLORS.get(value) or tuple(bytes.fromhex(value[1:]))
+            colors += [] if color in colors else [color]
+            value = colors.index(color)
+        numbers[top:bottom, left:right] = int(value)
+    if is_palette:
+        image = Image.fromarray(numbers.astype(np.uint8))
+        image.putpalette(bytes(np.array(colors, np.uint8)))
+        return image
+    if not all(word[0].isdecimal() for word in boxes):
+        return Image.fromarray(np.array(colors, np.uint8)[numbers])
+    return Image.fromarray(numbers.astype(np.uint16 if numbers.max() > 255 else np.uint8))
 
 
 def describe_picture(data: bytes) -> str:

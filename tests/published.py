@@ -48,12 +48,14 @@ class Published:
     """A published dataset.
 
     Attributes:
+      path: its folder.
       records: in the order of the shards.
       failures: key -> reason and detail of a rejected sample.
       manifest: `manifest.json`.
       shards: name of a file of records -> its bytes.
     """
 
+    path: str
     records: list[Record]
     failures: dict[str, str]
     manifest: Mapping[str, Any]
@@ -90,7 +92,7 @@ def read_published(path: str | os.PathLike[str]) -> Published:
     ends = [manifest[name] for name in names]
     assert manifest["listed"] == sum(ends)
     assert ends[:2] == [len(records), len(failures)]
-    return Published(records, failures, manifest, shards)
+    return Published(str(path), records, failures, manifest, shards)
 
 
 def read_failures(folder: Path) -> dict[str, str]:

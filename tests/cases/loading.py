@@ -13,6 +13,8 @@ the base, with its own changes:
     pack: archive -> folder whose files become its members; only the archive is written.
     damage: file -> what is done to its bytes: see `tests.archive_files.damaged`.
     settings: those of `build`, with paths relative to the tree; null removes a setting.
+    before: what the case that this one changes gives, before this one: `version`, into the same output, or `dataset`,
+      which is then the input, without other settings of that case.
     gives: what happens, which `pytest tests/cases --update-cases` writes: of a published dataset only the difference
       from the case that this one changes; null stands for what is gone.
 
@@ -57,6 +59,7 @@ class Case:
       pack: archive -> folder of its members.
       damage: file -> what is done to its bytes.
       settings: of the request.
+      before: "version", "dataset" or "".
       gives: what the file says that happens; None in a new case.
     """
 
@@ -69,17 +72,19 @@ class Case:
     pack: Mapping[str, str]
     damage: Mapping[str, str]
     settings: Tree
+    before: str
     gives: Any
 
     def __str__(self) -> str:
         return f"{self.area}: {self.name}"
 
     def write(self, root: Path) -> None:
-        """Writes the tree below a folder."""
+        """Writes the tree below a folder, but for files that are there."""
         for name, value in self.files.items():
-            path = root / name
+            path, content = root / name, picture(value, name) if name in self.images else _content(name, value)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(picture(value, name) if name in self.images else _content(name, value))
+            if not path.exists() or path.read_bytes() != content:
+                path.write_bytes(content)
         for name, members in self.archives.items():
             write_archive(root / name, {member: _member(member, value) for member, value in members.items()})
         for name, folder in self.pack.items():
@@ -109,7 +114,9 @@ def read_area(area: str) -> dict[str, Case]:
 _SHORT = 100
 # Rejected samples do not stop a build, so that a case shows all of them.
 _DEFAULTS = {"max_failures": 1, "image_encoding": "png"}
-_EMPTY = Case("", "", "", {}, frozenset(), {}, {}, {}, _DEFAULTS, None)
+_EMPTY = Case("", "", "", {}, frozenset(), {}, {}, {}, _DEFAULTS, "", None)
+# What is built before a case -> settings that go with it.
+_BEFORE = {"version": {"versioned": True, "guard": "off"}, "dataset": {"input": "built", "max_failures": 1}}
 # Members of these names are pictures; a mapping stands for a member that is no file, or has other bytes.
 _PICTURE = re.compile(r"\.(?:png|jpe?g)\+*$", re.IGNORECASE)
 
@@ -127,8 +134,9 @@ add_tags(_Loader)
 
 
 def _change(base: Case, area: str, name: str, stated: Tree) -> Case:
-    known = {"images", "files", "edit", "drop", "archives", "pack", "damage", "settings", "gives"}
+    known = {"images", "files", "edit", "drop", "archives", "pack", "damage", "settings", "before", "gives"}
     assert stated.keys() <= known, f"{name}: {stated.keys() - known}"
+    before = stated.get("before", "")
     images, others = spread(stated.get("images", {})), stated.get("files", {})
     files = {name: value for name, value in {**base.files, **images, **others}.items() if value is not None}
     for path, changes in stated.get("edit", {}).items():
@@ -143,13 +151,15 @@ def _change(base: Case, area: str, name: str, stated: Tree) -> Case:
         _merged(above, stated.get(key, {}))
         for key, above in (("pack", base.pack), ("damage", base.damage), ("settings", base.settings))
     )
+    if before:
+        above = {} if before == "dataset" else base.settings
+        settings = _merged(above, {**_BEFORE[before], **stated.get("settings", {})})
     packed = stated.get("archives", {})
     members = {name: _merged(base.archives.get(name, {}), some) for name, some in packed.items() if some is not None}
     archives = _merged(base.archives, {**packed, **members})
     pictures = (base.images | images.keys()) - others.keys()
-    return Case(
-        area, name, base.name, files, frozenset(pictures), archives, pack, damage, settings, stated.get("gives")
-    )
+    given = archives, pack, damage, settings, before, stated.get("gives")
+    return Case(area, name, base.name, files, frozenset(pictures), *given)
 
 
 def _merged(above: Mapping[str, Any], stated: Mapping[str, Any]) -> Tree:

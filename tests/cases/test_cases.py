@@ -18,8 +18,9 @@ from tests.refusals import expect
 def test_case(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> None:
     (tmp_path / "in").mkdir()
     monkeypatch.chdir(tmp_path / "in")
+    previous = build_before(case, tmp_path) if case.before else ""
     case.write(Path())
-    gives = Outcome(case, tmp_path).of(case.settings)
+    gives = Outcome(case, tmp_path, previous).of(case.settings)
     if pytestconfig.getoption("--update-cases", False):
         assert not hasattr(pytestconfig, "workerinput"), "one process writes the file"
         update(case, gives)
@@ -27,11 +28,24 @@ def test_case(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytes
     assert gives == case.gives, "if what happens is right: pytest tests/cases --update-cases"
 
 
+def build_before(case: Case, folder: Path) -> str:
+    """Builds the case that a case changes, and leaves the files that both have; returns the path of the dataset."""
+    above = read_area(case.area)[case.of]
+    above.write(Path())
+    if case.before == "dataset":
+        return build(output="built", quiet=True, **above.settings).path
+    dataset = build(output=str(folder / "out1"), quiet=True, **{**above.settings, "versioned": True})
+    for name in above.files.keys() - case.files.keys():
+        Path(name).unlink()
+    return dataset.path
+
+
 class Outcome:
     """What happens to requests for the tree of a case, without names of temporary folders."""
 
-    def __init__(self, case: Case, folder: Path) -> None:
-        self._folder, self._builds = folder, 0
+    def __init__(self, case: Case, folder: Path, previous: str) -> None:
+        self._folder, self._builds, self._previous = folder, 0, previous
+        self._is_version = case.before == "version"
         self._above = published_by(read_area(case.area)[case.of] if case.of else None)
 
     def of(self, settings: Mapping[str, Any], *, is_offered: bool = False) -> Any:
@@ -47,7 +61,13 @@ class Outcome:
         except BuildError as error:
             failures = self._failures(read_failures(output)) if (output / "failures.jsonl").exists() else {}
             return {"fails": self._shown(str(error)), **({"failures": failures} if failures else {})}
-        return difference(self._published(read_published(dataset.path)), self._above)
+        published = read_published(dataset.path)
+        if self._is_version:
+            of_versions = ("versioned", "guard", "accept")
+            plain = {name: value for name, value in settings.items() if name not in of_versions}
+            fresh = build(output=f"{output}-fresh", quiet=True, **plain)
+            assert [*read_published(fresh.path).shards.values()] == [*published.shards.values()]
+        return difference(self._published(published), self._above)
 
     def _refusal(self, settings: Mapping[str, Any], error: RequestError) -> dict[str, Any]:
         expect(error.code, *error.settings).check(error)
@@ -63,6 +83,9 @@ class Outcome:
         counts = {name: count for name, count in manifest["objects"].items() if name != "written"}
         names = ("filtered", "dropped_duplicates", "merged_rows", "replaced_members", "damaged_containers")
         counts |= {name: manifest[name] for name in names if manifest[name]}
+        if self._is_version:
+            is_new = published.path != self._previous
+            counts |= {name: count for name, count in manifest["reuse"].items() if count} if is_new else {"new": 0}
         gives = {
             "classes": ", ".join(manifest["class_names"]),
             "records": {f"{one.split} {one.key}": published.describe(one) for one in records},

@@ -240,8 +240,7 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
                     tally.notes.append("the masks have the numbers 0 and 255; `mask_values=0:0,255:1` stores 255 as 1")
             return
         if not counts:
-            # A known palette is a guess, which a table of the dataset answers.
-            tables = dict(_find_color_tables(spec, refs)) or {name: read_mask_colors(name) for name in NAMED}
+            tables = {name: read_mask_colors(name) for name in NAMED} | dict(_find_color_tables(spec, refs))
         with isolated(find_tables, spec.image_timeout) as find:
             found = find(data, spec.image, tables)
         if found is None or isinstance(found, SampleError):
@@ -261,8 +260,9 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
             f"{where}: the masks have colors, for example the mask of {printable(refs[0].key)}, and nothing says which "
             "class a color stands for; name a file with the classes of the colors in `mask_colors`",
             [
-                Suggestion(f"the colors of {_describe_colors(name, table)}", {"mask_colors": name})
-                for name, table in sorted(tables.items())
+                # A known palette is a guess, which a table of the dataset answers.
+                Suggestion(f"the colors of {_describe_colors(name, tables[name])}", {"mask_colors": name})
+                for name in sorted(tables.keys() - NAMED or tables)
             ],
             code="masks_of_colors",
         )

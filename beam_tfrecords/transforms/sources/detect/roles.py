@@ -189,7 +189,7 @@ def _role_of_lists(name: str, lists: Sequence[list[Any]]) -> Role:
     parts = [part for one in lists for part in one]
     if parts and all(isinstance(part, dict) for part in parts):
         return Role.OBJECTS if any(map(has_boxes, parts)) else Role.ANNOTATION
-    if parts and all(isinstance(part, list) for part in parts):
+    if parts and all(isinstance(part, dict | list) for part in parts):
         are_boxes = all(len(part) == _SIDES and all(map(_is_number, part)) for part in parts)
         return Role.BOXES if are_boxes else Role.ANNOTATION
     if parts and all(map(_is_number, parts)):
