@@ -23,7 +23,9 @@ def picture(text: str, name: str = "x.png") -> bytes:
       text: `red 8x6` (width x height); `red 8x6 turned` is stored as 6x8 pixels with an orientation of EXIF; `mask 8x6
         1=0,0,4,3` has the value 1 in a box and 0 elsewhere, in 16 bits if values need them; `mask 8x6 blue=0,0,4,3
         #ff0000=4,3,8,6` has colors in boxes, and red elsewhere; `palette` instead of `mask` has a palette; no two
-        pixels of `photo 8x6` are alike; `broken` is no picture, `empty` has no bytes.
+        pixels of `photo 8x6` are alike; `scene 16x16 3` has many colors, which the number decides, `scene 16x16 3 dark`
+        the same ones darkened; `numbers 4x4 -9 2000` has int32 in a TIFF file, from -9 to 2000; `broken` is no picture,
+        `empty` has no bytes.
       name: of the file; its extension says the format.
     """
     if text in ("broken", "empty"):
@@ -34,6 +36,12 @@ def picture(text: str, name: str = "x.png") -> bytes:
         image, exif = _mask(width, height, rest, is_palette=color == "palette"), None
     elif color == "photo":
         image, exif = Image.fromarray(np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)), None
+    elif color == "scene":
+        blocks = np.random.default_rng(int(rest[0])).integers(0, 256, (4, 4, 3), np.uint8) // (1 + 2 * ("dark" in rest))
+        image, exif = Image.fromarray(blocks).resize((width, height)), None
+    elif color == "numbers":
+        values = np.linspace(*map(float, rest), width * height).astype(np.int32)
+        image, exif = Image.fromarray(values.reshape(height, width)), None
     else:
         exif = Image.Exif()
         if "turned" in rest:

@@ -188,9 +188,8 @@ def _to_8_bits(image: Image.Image) -> Image.Image:
     return converted
 
 
-def stretch(values: np.ndarray, file_format: str | None, stored: type[np.unsignedinteger[Any]]) -> np.ndarray:
-    """Scales [H, W] int32 or float32 to a stored type, uint8 or uint16; see `_to_8_bits`. NaN becomes black."""
-    brightest = np.iinfo(stored).max
+def find_limits(values: np.ndarray, file_format: str | None) -> tuple[float, float]:
+    """Returns the numbers of [H, W] int32 or float32 that become black and white; see `_to_8_bits`."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     whites = [255.0, 65535.0]
@@ -199,10 +198,14 @@ def stretch(values: np.ndarray, file_format: str | None, stored: type[np.unsigne
     elif file_format == "PPM":
         whites.remove(255.0)
     white = next((white for white in whites if low >= 0 and high <= white), None)
-    if white is not None:
-        low, high = 0.0, white
+    return (low, high) if white is None else (0.0, white)
+
+
+def stretch(values: np.ndarray, file_format: str | None, stored: type[np.unsignedinteger[Any]]) -> np.ndarray:
+    """Scales [H, W] int32 or float32 to a stored type, uint8 or uint16; see `_to_8_bits`. NaN becomes black."""
+    brightest = np.iinfo(stored).max
+    low, high = find_limits(values, file_format)
     gain = brightest / ((high - low) or 1)
-    del finite
     values = np.nan_to_num(values.astype(np.float32), copy=False, nan=low, posinf=high, neginf=low)
     values *= gain
     values -= low * gain

@@ -22,6 +22,7 @@ from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.color import (
     apply_profile,
     array_channels,
+    find_limits,
     largest_value,
     stored_channels,
     stretch,
@@ -103,6 +104,16 @@ def decode_upright(data: bytes, spec: ImageSpec) -> Upright:
     pixels = pixels.reshape(*pixels.shape[:2], -1)
     pixels.flags.writeable = False
     return Upright(pixels, placed.geometry)
+
+
+def find_scale(data: bytes, spec: ImageSpec) -> tuple[float, float] | None:
+    """Returns the numbers of a file that become black and white; None if its format says which these are.
+
+    Raises:
+      SampleError: the file cannot be decoded.
+    """
+    file = decode_image(data, spec)
+    return find_limits(np.asarray(file.image), file.image.format) if file.image.mode in _WHOLE_MODES else None
 
 
 def _place_with_pillow(file: OpenedImage, spec: ImageSpec) -> PlacedPixels:

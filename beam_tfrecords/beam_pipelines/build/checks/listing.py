@@ -7,6 +7,7 @@ import dataclasses
 import glob
 import itertools
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,9 +17,10 @@ from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import Content
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.mask_colors import NAMED, MaskColors, read_mask_colors
-from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
@@ -51,8 +53,12 @@ _READ_BY_FILES = {
 _MOST_COLORS = 256
 # Sources of annotated images.
 _ANNOTATED = frozenset({"yolo", "voc", "coco", "documents"})
-# Lists of splits to look for in a folder, and samples that they must name.
-_MOST_LISTS, _MOST_NAMED = 32, 200
+# Extensions of lists of splits, what separates their cells, files of each to look for in a folder, their largest size,
+# and samples to find in them.
+_OF_LISTS, _BETWEEN_CELLS = (".txt", ".csv", ".tsv"), re.compile(r"[\s,;]+")
+_MOST_LISTS, _MOST_LIST_BYTES, _MOST_NAMED = 32, 64 << 20, 200
+# Extensions of images with numbers that have no fixed white.
+_OF_NUMBERS = (".tif", ".tiff", ".pfm")
 # Extensions of tables of colors, and files of each to read in a folder.
 _OF_COLORS, _MOST_TABLES = (".txt", ".csv", ".json"), 8
 # Number of masks to open.
@@ -111,6 +117,7 @@ def check_listing(
     check_annotations(spec, source, listing, tally)
     _check_split_lists(spec, source, listing)
     _check_masks(spec, source, listing, tally)
+    tally.notes += _describe_scales(spec, listing)
     tally.notes += _describe_empty_splits(spec, listing)
     if spec.num_shards is not None:
         for split, samples in listing.samples.items():
@@ -212,6 +219,35 @@ def _describe_skipped(tally: Tally) -> str:
     return f"; {tally.counts.total()} other files: {', '.join(kinds)}"
 
 
+def _describe_scales(spec: BuildSpec, listing: Listing) -> Iterator[str]:
+    """Yields a note if the numbers of each of the first images decide which of them becomes black and white."""
+    if Content.IMAGE not in spec.required or spec.image_encoding is ImageEncoding.KEEP or spec.map:
+        return
+    from beam_tfrecords.transforms.listing.listing import read_refs
+
+    refs = sorted(itertools.islice(read_refs(listing), _FIRST), key=lambda ref: ref.key)
+    files = [(ref.key, file) for ref in refs for name, file in ref.images.items() if not is_mask(name)]
+    scales = dict[str, tuple[float, float]]()
+    for key, file in files:
+        if file.uri.lower().endswith(_OF_NUMBERS):
+            # Most requests have no such images, and need none of these modules here.
+            from beam_tfrecords.transforms.blocks.fetching import read_image
+            from beam_tfrecords.transforms.images.convert_pixels import find_scale
+            from beam_tfrecords.transforms.processes.isolation import isolated
+
+            data = read_image(file, size=0, max_file_size=spec.max_file_size)
+            with isolated(find_scale, spec.image_timeout) as find:
+                found = None if isinstance(data, SampleError) else find(data, spec.image)
+            if found is not None and not isinstance(found, SampleError):
+                scales[key] = found
+    if len({*scales.values()}) > 1:
+        shown = ", ".join(f"{low:g} to {high:g} in {printable(key)}" for key, (low, high) in [*scales.items()][:2])
+        yield (
+            f"the numbers of each image decide which of them becomes black and white: {shown}; `layout=array,label` "
+            "stores the numbers"
+        )
+
+
 def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:
     """Checks that the first masks have numbers, and adds a note if the numbers are 0 and 255.
 
@@ -298,19 +334,18 @@ def _check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> Non
     if not (is_annotated and spec.splits.are_auto and len(listing.samples) == 1) or spec.join:
         return
     inputs = [*map(folder_of_input, name_inputs(spec.input).paths)]
-    paths = list[str]()
-    for folder in dict.fromkeys([*inputs, *map(storage.dirname, inputs)]):
-        with suppress_refusals():
-            paths += [one.path for one in storage.list_files(f"{glob.escape(folder)}/*.txt", limit=_MOST_LISTS)]
-    lists = {path: split for path in next(iter(group_by_split(paths)), []) if (split := split_of_list(path))}
-    names = {
-        posixpath.splitext(posixpath.basename(line.split()[0]))[0]
-        for path in (lists if len(lists) > 1 else ())
-        for line in storage.read_bytes(path).decode(errors="replace").splitlines()
-        if line.strip()
-    }
+    folders = dict.fromkeys([*inputs, *map(storage.dirname, inputs)])
     refs = itertools.islice(read_refs(listing), _MOST_NAMED)
-    if names and all(posixpath.splitext(posixpath.basename(ref.key))[0] in names for ref in refs):
+    keys = {posixpath.splitext(posixpath.basename(ref.key))[0] for ref in refs}
+    for extension in _OF_LISTS:
+        paths = list[str]()
+        for folder in folders:
+            with suppress_refusals():
+                found = storage.list_files(f"{glob.escape(folder)}/*{extension}", limit=_MOST_LISTS)
+                paths += [one.path for one in found if one.size <= _MOST_LIST_BYTES]
+        lists = {path: split for path in next(iter(group_by_split(paths)), []) if (split := split_of_list(path))}
+        if len(lists) < 2 or not keys <= {name for path in lists for name in _find_names(path)}:
+            continue
         shown = ", ".join(printable(storage.basename(path)) for path in lists)
         raise RequestError(
             f"`input={', '.join(spec.input)}`: {shown} beside the images have their names, and may be their splits",
@@ -320,6 +355,13 @@ def _check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> Non
             ],
             code="unread_lists",
         )
+
+
+def _find_names(path: str) -> Iterator[str]:
+    """Yields the cells of a list or table without extensions and folders, in which names of images are."""
+    for line in storage.read_bytes(path).decode(errors="replace").splitlines():
+        for cell in (line, *_BETWEEN_CELLS.split(line)):
+            yield posixpath.splitext(posixpath.basename(cell.strip("\"' ")))[0]
 
 
 def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:

@@ -104,7 +104,7 @@ class YoloSource(AnnotatedSource):
         )
         self._data = data
         self._places = places
-        self._keypoints = data.keypoints
+        self._keypoints, self._has_visibility = data.keypoints, data.has_visibility
         self._numbers: set[int] = set()
         self._label_files = LabelFiles((data.root, *places.roots))
 
@@ -119,7 +119,8 @@ class YoloSource(AnnotatedSource):
         self._fields = fields = Counter[str]()
         found = self._images(tally)
         first = list(itertools.islice(found, _FIRST_IMAGES))
-        self._keypoints = self._data.keypoints or count_keypoints(self._read_texts(first))
+        if not self._data.keypoints:
+            self._keypoints, self._has_visibility = count_keypoints(self._read_texts(first))
         if Content.KEYPOINTS in self._needs.contents and not self._keypoints:
             raise RequestError(
                 f"{self._shown}: the rows of its label files are boxes or polygons, without keypoints; `kpt_shape: "
@@ -244,7 +245,7 @@ class YoloSource(AnnotatedSource):
                 text,
                 self._data.names,
                 keypoints=self._keypoints,
-                has_visibility=self._data.has_visibility,
+                has_visibility=self._has_visibility,
                 needs_polygons=bool(OUTLINES & self._needs.contents),
                 needs_keypoints=Content.KEYPOINTS in self._needs.contents,
                 fields=fields,

@@ -41,6 +41,9 @@ _NO_LABELS = frozenset(
 OUTLINE_VALUES, KEYPOINT_VALUES = "outlines of objects", "keypoints"
 _MOST_BYTES = 16 << 20
 _MOST_ROWS = 20
+# Least number of rows that show points without visibility, and least share of a side of the box that these spread over.
+_LEAST_POSES, _LEAST_SPREAD = 3, 0.3
+_ROUNDING = 0.01
 # Number of files to inspect to find out whether a folder has labels.
 _MOST_FILES = 1000
 
@@ -247,32 +250,57 @@ def holds_shares(data: bytes) -> bool:
     return bool(objects.labels) and all(-MOST_SHARE < side < MOST_SHARE for side in objects.boxes)
 
 
-def count_keypoints(texts: Iterable[str]) -> int:
-    """Returns the number of keypoint values in a row after the box, by some label files; 0 if rows may be polygons.
+def count_keypoints(texts: Iterable[str]) -> tuple[int, bool]:
+    """Returns the number of keypoint values in a row after the box, and whether these have a visibility.
 
-    In a pose dataset, all rows have the same number of values: a box, and keypoints with their visibility (0 to 2).
-    Labeled keypoints are in the box. Several files decide, because a single polygon may look like a pose.
+    Some label files decide. The number is 0 if rows may be polygons.
+
+    In a pose dataset, all rows have the same number of values: a box, and keypoints with or without their visibility (0
+    to 2). Labeled keypoints are in the box. Several rows decide, because a single polygon may look like a pose.
     """
     rows = [line.split() for text in texts for line in text.splitlines() if line.strip()]
     lengths = {len(row) for row in rows}
     try:
-        found = [_count_labelled([*map(float, row)]) for row in rows]
+        values = [[*map(float, row)] for row in rows]
     except ValueError:
-        return 0
-    return lengths.pop() - 5 if len(lengths) == 1 and None not in found and any(found) else 0
+        return 0, True
+    if len(lengths) != 1:
+        return 0, True
+    found = [_count_labelled(row) for row in values]
+    if None not in found and any(found):
+        return lengths.pop() - 5, True
+    are_points = len(values) >= _LEAST_POSES and all(map(_has_points, values))
+    return (lengths.pop() - 5, False) if are_points else (0, True)
 
 
 def _count_labelled(values: Sequence[float]) -> int | None:
     """Returns the number of labeled keypoints in a row; None if the row is not a pose."""
     if len(values) < 8 or (len(values) - 5) % 3:
         return None
-    x, y, width, height = values[1:5]
     points = list(zip(values[5::3], values[6::3], values[7::3], strict=True))
     labelled = [(right, down) for right, down, visibility in points if visibility]
-    is_pose = all(visibility in (0, 1, 2) for _, _, visibility in points) and all(
-        abs(right - x) <= 0.55 * width and abs(down - y) <= 0.55 * height for right, down in labelled
-    )
+    is_pose = all(visibility in (0, 1, 2) for _, _, visibility in points) and _are_inside(labelled, values)
     return len(labelled) if is_pose else None
+
+
+def _has_points(values: Sequence[float]) -> bool:
+    """Whether a row has a box inside the image, and points without visibility that spread over the box.
+
+    Read so, the corners of an outline lie beyond such a box, or near one another.
+    """
+    if len(values) < 9 or len(values) % 2 == 0:
+        return False
+    x, y, width, height = values[1:5]
+    points = list(zip(values[5::2], values[6::2], strict=True))
+    is_box = 0 < width <= 2 * min(x, 1 - x) + _ROUNDING and 0 < height <= 2 * min(y, 1 - y) + _ROUNDING
+    sides = [max(one) - min(one) for one in zip(*points, strict=True)]
+    return is_box and _are_inside(points, values) and max(sides[0] / width, sides[1] / height) >= _LEAST_SPREAD
+
+
+def _are_inside(points: Sequence[tuple[float, float]], values: Sequence[float]) -> bool:
+    """Whether points lie in the box of a row, or hardly outside."""
+    x, y, width, height = values[1:5]
+    return all(abs(right - x) <= 0.55 * width and abs(down - y) <= 0.55 * height for right, down in points)
 
 
 def _error(reason: FailureReason, detail: str) -> SampleError:

@@ -157,6 +157,12 @@ def _make_stack(partition: Partition, images: _Array, arrays: Sequence[_Array], 
     }
     if label_file is not None and not columns:
         raise _refused(f"{count:,} images, but {label_file} has not as many labels")
+    labels = [one for one in arrays if one.shape == images.shape[-1:] and one.split == images.split]
+    if labels and not columns and count != images.shape[-1]:
+        raise _refused(
+            f"{_describe([images, labels[0]])}, so the images lie along the last axis, as MATLAB writes them; save "
+            "numpy.ascontiguousarray(numpy.moveaxis(x, -1, 0))"
+        )
     objects = [name for name, array in columns.items() if array.dtype.hasobject]
     # Excludes values that exceed the limit for a table row.
     columns = {

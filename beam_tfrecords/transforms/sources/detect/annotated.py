@@ -78,7 +78,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
     ending = _mask_ending(tree) or find_pair_ending(tree)
     families = find_family_endings(tree) if request.by_folders and not ending else []
     twins = [] if ending or families else find_twins(tree, request.root or "")
-    if twins:
+    if any(not one.may_be_classes for one in twins):
         raise _refuse_twins(twins, request)
     if families:
         raise _refuse_families(families, request)
@@ -95,7 +95,17 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             [Suggestion("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]})],
             code="images_and_masks",
         )
-    return []
+    return [_note_twins(twins, request)] if twins and request.by_folders else []
+
+
+def _note_twins(twins: Sequence[Twins], request: Request) -> str:
+    """Returns a note on class folders whose images have the same names, as those of pairs have too."""
+    folders = [path for one in twins for path in one.folders]
+    joined = "".join(f": `images={one.settings['images']}` joins them" for one in _as_pairs(twins, request))
+    return (
+        f"the images in {show_names(folders)} have the same names; if they show the same things, they have no classes"
+        f"{joined}"
+    )
 
 
 def _refuse_families(endings: Sequence[str], request: Request) -> UnclearError:

@@ -22,7 +22,9 @@ _MOST_FAMILIES = 6
 _LEAST_THINGS = 3
 _LAST_WORD = re.compile(r"[_. -][A-Za-z]+$")
 # Number of images of each folder to look at.
-_MOST_COMPARED = 3
+_MOST_COMPARED = 5
+# With fewer images of one name, those of classes are as likely to have equal names.
+_LEAST_EQUAL = 4
 # Least share of images with a partner, in folders whose names say that they hold pairs.
 _MOST_ALIKE = 0.8
 _IMAGE_WORDS = frozenset(
@@ -56,6 +58,7 @@ class Twins:
       suffixes: settings for the suffixes.
       are_views: whether the folders are named for views of the same things, or their images show it.
       others: paths of further folders of images with these names.
+      may_be_classes: whether only the names say so, which are those of a counter.
     """
 
     images: str
@@ -64,6 +67,7 @@ class Twins:
     suffixes: dict[str, str]
     are_views: bool = False
     others: Sequence[str] = ()
+    may_be_classes: bool = False
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -139,9 +143,9 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> Twins | None:
         return Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True) if are_pairs else None
     images, last = paths[0], paths[-1]
     is_reversed = _is_first_the_mask(tree, images, last, suffixes_of[-1])
-    drawn, have_equal_sizes = list[int](), False
+    drawn, are_alike = list[int](), False
     if is_reversed is None and len(paths) <= _MOST_FAMILIES:
-        drawn, have_equal_sizes = compare_images(_some_images(tree, root, paths))
+        drawn, are_alike = compare_images(_some_images(tree, root, paths))
     masks = [path for path in paths if len(paths) > 2 and names_annotations(path.rpartition("/")[2])]
     if len(masks) in (0, len(paths)):
         masks = [paths[number] for number in drawn]
@@ -153,9 +157,11 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> Twins | None:
         is_reversed = False
     # The folders of pix2pix; letters of an alphabet are more.
     are_views = _are_views(names) or (names == ["A", "B"] and suffixes_of[0] == ("", "") and tree.images(images) > 1)
-    are_views = are_views or have_equal_sizes
-    if is_reversed is None and not are_views:
-        return None  # Photos of two classes may have the same numbers.
+    are_views = are_views or are_alike
+    # Photos of two classes may have the same numbers.
+    may_be_classes = is_reversed is None and not are_views
+    if may_be_classes and (len(paths) > _MOST_FAMILIES or tree.images(images) < _LEAST_EQUAL):
+        return None
     if is_reversed:
         images, last = last, images
     suffixes = dict(zip(("image_suffix", "mask_suffix"), _pair(tree, images, last) or ("", ""), strict=True))
@@ -164,7 +170,7 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> Twins | None:
     are_masks = are_masks and (is_said or all(map(JPEG.search, tree.names([images]))))
     suffixes = {name: suffixes[name] for name in ("mask_suffix", "image_suffix") if suffixes[name]}
     others = [path for path in others if path not in (images, last)] if len(masks) < 2 else []
-    return Twins(images, last, are_masks, suffixes, are_views, others)
+    return Twins(images, last, are_masks, suffixes, are_views, others, may_be_classes)
 
 
 def _some_images(tree: FolderTree, root: str, paths: Sequence[str]) -> list[list[str]]:

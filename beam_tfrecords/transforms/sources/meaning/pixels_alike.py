@@ -1,9 +1,13 @@
-"""Compares images with equal names in several folders: masks have few values, images of one thing have one size."""
+"""Compares images with equal names in several folders: masks have few values, images of one thing look alike."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from beam_tfrecords import storage
 
@@ -11,6 +15,28 @@ _MOST_BYTES = 32 << 20
 _MOST_PIXELS = 40_000_000
 # A mask has at most this many gray values; a photo has more.
 _FEW_VALUES = 32
+# Sizes tell things apart from this number of images, pixels from one more.
+_LEAST_SIZES = 3
+_LEAST_PICTURES = 4
+# Width and height at which pictures are compared, and the least correlation of two pictures of one thing.
+_THUMBNAIL = 16
+_LEAST_ALIKE = 0.7
+_LEAST_CONTRAST = 4.0
+
+
+@dataclasses.dataclass(frozen=True)
+class _Look:
+    """What an image looks like.
+
+    Attributes:
+      size: width and height; None if the file is not an image, or is large.
+      values: number of gray values; 0 if the file cannot store class numbers.
+      picture: gray values of a small copy, of mean 0 and length 1; None for a picture of one color.
+    """
+
+    size: tuple[int, int] | None = None
+    values: int = 0
+    picture: npt.NDArray[np.float64] | None = None
 
 
 def compare_images(folders: Sequence[Sequence[str]]) -> tuple[list[int], bool]:
@@ -20,36 +46,55 @@ def compare_images(folders: Sequence[Sequence[str]]) -> tuple[list[int], bool]:
       folders: paths of some images of each folder.
 
     Returns:
-      The places of the folders whose images look like masks, none if all or none of them do; and whether images of one
-      name have one size, and those of other names other sizes.
+      The places of the folders whose images look like masks, none if all or none of them do; and whether the images of
+      one name show one thing, by their sizes or by their pixels.
     """
     seen = [[_look(path) for path in paths] for paths in folders]
-    values = [[count for _, count in images] for images in seen]
+    values = [[one.values for one in images] for images in seen]
     # The mask of an image without objects has a single value; pictures of one color are no masks.
     drawn = [number for number, some in enumerate(values) if 0 not in some and 1 < max(some, default=0) <= _FEW_VALUES]
-    sizes = [[size for size, _ in images] for images in seen]
+    are_alike = _have_equal_sizes(seen) or all(_show_one_thing(seen[0], images) for images in seen[1:])
+    return drawn if len(drawn) < len(folders) else [], are_alike
+
+
+def _have_equal_sizes(seen: Sequence[Sequence[_Look]]) -> bool:
+    """Whether images of one name have one size, and those of other names other sizes."""
+    sizes = [[one.size for one in images] for images in seen]
     first = sizes[0] if sizes else []
-    are_equal = all(one == first for one in sizes) and None not in first and len({*first}) == len(first) > 2
-    return drawn if len(drawn) < len(folders) else [], are_equal
+    return all(one == first for one in sizes) and None not in first and len({*first}) == len(first) >= _LEAST_SIZES
 
 
-def _look(path: str) -> tuple[tuple[int, int] | None, int]:
-    """Returns the width and height of an image, and its number of gray values.
+def _show_one_thing(first: Sequence[_Look], second: Sequence[_Look]) -> bool:
+    """Whether each picture of two folders is like that of its name in the other one, and less like all others."""
+    pictures = [[one.picture for one in images if one.picture is not None] for images in (first, second)]
+    if len(first) < _LEAST_PICTURES or any(len(some) < len(first) for some in pictures):
+        return False
+    alike = np.stack(pictures[0]) @ np.stack(pictures[1]).T
+    own = alike.diagonal()
+    others = np.where(np.eye(len(alike), dtype=bool), -1.0, alike)
+    return bool(own.min() >= _LEAST_ALIKE and (own > others.max(0)).all() and (own > others.max(1)).all())
 
-    The size is None if the file is not an image, or is large; the number is 0 if the file cannot store class numbers.
-    """
+
+def _look(path: str) -> _Look:
     from PIL import Image, UnidentifiedImageError
 
     try:
         size = storage.stat(path).size
         image = Image.open(io.BytesIO(storage.read_range(path, 0, size))) if size <= _MOST_BYTES else None
     except (FileNotFoundError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError):
-        return None, 0
+        return _Look()
     if image is None:
-        return None, 0
-    if image.format == "JPEG" or image.width * image.height > _MOST_PIXELS:
-        return image.size, 0
+        return _Look()
+    if image.width * image.height > _MOST_PIXELS:
+        return _Look(image.size)
+    shape, may_be_mask = image.size, image.format != "JPEG"
     try:
-        return image.size, sum(map(bool, image.convert("L").histogram()))
+        image.draft("L", (2 * _THUMBNAIL, 2 * _THUMBNAIL))
+        gray = image.convert("L")
     except (OSError, SyntaxError, ValueError):
-        return image.size, 0
+        return _Look(shape)
+    small = np.asarray(gray.resize((_THUMBNAIL, _THUMBNAIL), Image.Resampling.BOX), np.float64).ravel()
+    small -= small.mean()
+    has_contrast = small.std() >= _LEAST_CONTRAST
+    values = sum(map(bool, gray.histogram())) if may_be_mask else 0
+    return _Look(shape, values, small / np.linalg.norm(small) if has_contrast else None)
