@@ -23,13 +23,10 @@ class Fence:
     Attributes:
       path: file with the token of the run that may publish.
       token: token of this run.
-      job: path of the record of a job that needs no launcher, or None. While the record exists, a missing token file
-        means nothing.
     """
 
     path: str
     token: str
-    job: str | None = None
 
     @classmethod
     def take_over(cls, path: str, lease: Lease, *, is_new: bool = False) -> Fence:
@@ -74,12 +71,10 @@ class Fence:
         state = storage.read_state(self.path)
         _seen.pop((self.path, self.token), None)
         # A run that took over removes the file after publishing.
-        if state is None:
-            return self.job is not None and storage.exists(self.job)
-        is_ours = state[0] == self.token.encode()
-        if is_ours:
-            _seen[self.path, self.token] = now_awake(), state[1]
-        return is_ours
+        if state is None or state[0] != self.token.encode():
+            return False
+        _seen[self.path, self.token] = now_awake(), state[1]
+        return True
 
     def is_lost(self) -> bool:
         """Whether another run has taken over and holds the token now."""

@@ -61,7 +61,7 @@ def submit_unlisted(
     """
     runner, folder = execution.runner, BuildFolder(plan.folder)
     refuse_other(output, folder.path)
-    fence = dataclasses.replace(output.take_fence(), job=folder.job)
+    fence = output.take_fence()
     sent = copy.copy(source)
     if source.pipeline is not None:
         sent.partitions = [source.pipeline.without_code()]

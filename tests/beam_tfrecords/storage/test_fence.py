@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 
 import pytest
@@ -33,14 +32,12 @@ def test_only_the_launch_that_took_over_last_may_publish(path, lease):
         first.check()
 
 
-def test_a_missing_fence_is_lost_unless_the_build_has_a_job_that_needs_no_launcher(path, lease, tmp_path):
+def test_a_missing_fence_is_lost(path, lease):
     fence = Fence.take_over(path, lease)
     os.remove(path)
     assert not fence.is_held()
-    fence = dataclasses.replace(fence, job=str(tmp_path / "job.json"))
-    assert not fence.is_held()
-    (tmp_path / "job.json").write_text("{}")
-    assert fence.is_held()
+    with pytest.raises(BuildError, match="another build has taken over the output"):
+        fence.check()
 
 
 def test_who_follows_a_job_has_its_fence(path, lease):

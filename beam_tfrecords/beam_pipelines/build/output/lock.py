@@ -179,16 +179,16 @@ def open_folder(folder: str, output: HeldOutput, *, keeps: str | None) -> tuple[
       RequestError: the output cannot be written.
       BuildError: a service fault.
     """
-    workspace, job = Workspace(output.path), BuildFolder(folder).job
+    workspace = Workspace(output.path)
     if output.is_new:
         output.fence.check()
-        return dataclasses.replace(output.fence, job=job), start_journal(output.path, (), is_new=True)
+        return output.fence, start_journal(output.path, (), is_new=True)
     version, running = storage.run_concurrently(
         folder, functools.partial(read_version, folder), functools.partial(find_running, folder)
     )
     if running is not None:
         # The followed job made the folder, and may be publishing.
-        return dataclasses.replace(output.fence, job=job), Journal()
+        return output.fence, Journal()
     try:
         fence = output.take_fence()
         fence.check()
@@ -206,7 +206,7 @@ def open_folder(folder: str, output: HeldOutput, *, keeps: str | None) -> tuple[
             storage.write_bytes(BuildFolder(folder).started, b"")
     except OSError as error:
         raise _not_writable(output.path, error) from error
-    return dataclasses.replace(fence, job=job), journal
+    return fence, journal
 
 
 def _not_writable(output: str, error: OSError) -> RequestError | BuildError:
