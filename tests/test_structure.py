@@ -41,7 +41,7 @@ OWNED = re.compile(
     r"(?<!\w)\.build\b|_SUCCESS|^manifest\.json$|^failures\.jsonl$|^duplicates\.jsonl$|^changes\.json$|^report\.html$"
     r"|^README\.md$|^croissant\.json$|^dataset_info\.json$|^features\.json$|^label_map\.pbtxt$|\.labels\.txt$"
     r"|^LATEST$|^PINNED$|^_REMOVED$"
-    r"|^(?:run|job|outcome|old_files)\.json$"
+    r"|^(?:run|job|outcome)\.json$"
 )
 # What takes every error of a disk for a no, or leaves out what it cannot look at.
 DISK_QUESTIONS = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
 
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
-from beam_tfrecords.transforms.workspace.output_folder import add_to_journal
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
 
 FLAGS = ["--name=pets", "--image_size=8"]
@@ -63,9 +63,10 @@ def test_a_build_that_published_nothing_does_not_make_files_of_others_ours(sourc
 def test_what_the_new_dataset_does_not_have_goes_with_overwrite(source, pets, convert, snapshot):
     assert convert(pets, f"--output={source.output}", *FLAGS, "--no_report").code == 0
     expected = sorted(snapshot(source.output))
-    for name in ("label_map.pbtxt", "other.labels.txt", "changes.json"):
-        add_to_journal(str(source.output), [name])
-        (source.output / name).parent.mkdir(exist_ok=True)
+    names = ["label_map.pbtxt", "other.labels.txt", "changes.json"]
+    (source.output / ".build").mkdir()
+    (source.output / ".build/claimed").write_text(json.dumps({"files": names, "replaced": []}))
+    for name in names:
         (source.output / name).write_text("of an earlier build of ours")
     assert convert(pets, f"--output={source.output}", *FLAGS, "--no_report", "--overwrite").code == 0
     assert sorted(snapshot(source.output)) == expected

@@ -127,7 +127,7 @@ def finish_in_pipeline(_: Any, *, spec: BuildSpec, publication: Publication, rep
 def find_published(publication: Publication) -> Dataset | None:
     """Returns the published dataset if its manifest comes from this build."""
     output = publication.output
-    if publication.journal.replaces and not is_open(output):
+    if not (publication.is_new or is_open(output)):
         return None
     dataset, _ = open_published(output)
     return dataset if dataset is not None and dataset.states(publication.metadata) else None

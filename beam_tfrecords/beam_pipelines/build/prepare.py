@@ -104,7 +104,7 @@ def prepare_build(
     if not (may_repeat or listing.unknown) and would_repeat(previous, spec, {**metadata, **named}):
         return None
     check_map(spec, plan, listing)
-    fence, journal = open_folder(plan.folder, output, keeps=listed.folder)
+    fence = open_folder(plan.folder, output, keeps=listed.folder)
     if source.is_whole:
         _copy_chunks(listing, BuildFolder(plan.folder).listing)
     has_few = len(listing.chunks) <= _FEW_CHUNKS
@@ -120,7 +120,7 @@ def prepare_build(
         previous=previous,
         version=version,
         fence=fence,
-        journal=journal,
+        is_new=output.is_new,
     )
 
 

@@ -38,7 +38,6 @@ from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, estimate_output
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
-from beam_tfrecords.transforms.workspace.output_folder import Journal
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.blocks.filtering import Condition
@@ -151,7 +150,7 @@ def resolve_build(
     previous: Previous,
     version: str | None,
     fence: Fence,
-    journal: Journal,
+    is_new: bool,
 ) -> ResolvedBuild:
     """Returns one attempt at a build.
 
@@ -164,7 +163,7 @@ def resolve_build(
       previous: the previous datasets.
       version: name of the version that it writes, or None.
       fence: the right to publish it.
-      journal: journal of the output.
+      is_new: whether the output was empty.
     """
     layout, class_names = plan.convert.layout, plan.convert.class_names
     search = DuplicateSearch(
@@ -193,7 +192,7 @@ def resolve_build(
         metadata=metadata,
         count_shards=ShardPolicy(spec.shard_size, spec.num_shards).count,
         fence=fence,
-        journal=journal,
+        is_new=is_new,
         paths=published_paths(spec),
         history=_plan_history(spec, plan, previous, version) if version is not None else None,
     )

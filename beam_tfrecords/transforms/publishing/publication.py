@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
@@ -20,7 +20,6 @@ from beam_tfrecords.transforms.publishing.changes import History
 from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
 from beam_tfrecords.transforms.request.build_spec import Duplicates
 from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats, find_size, share_above
-from beam_tfrecords.transforms.workspace.output_folder import Journal, add_to_journal
 
 
 class WrittenFile(NamedTuple):
@@ -53,7 +52,7 @@ class Publication:
       metadata: other values for the manifest: spec, versions, input fingerprint, skipped files.
       count_shards: returns the number of shards of a split from its bytes and `records`.
       fence: the right to publish.
-      journal: journal of the output.
+      is_new: whether the output was empty when the build started.
       paths: published paths of the request.
       history: the preceding versions; None if the output has no versions.
     """
@@ -71,7 +70,7 @@ class Publication:
     metadata: Mapping[str, Any]
     count_shards: Callable[..., int]
     fence: Fence
-    journal: Journal
+    is_new: bool
     paths: PublishedPaths
     history: History | None = None
 
@@ -79,11 +78,6 @@ class Publication:
     def root(self) -> str:
         """The folder that was given to `convert`."""
         return self.history.root if self.history else self.output
-
-    def add_to_journal(self, names: Iterable[str]) -> None:
-        """Adds files to the journal before they are written. A version needs none, because its whole folder is ours."""
-        if not self.history:
-            add_to_journal(self.root, names, journal=self.journal.names)
 
     @property
     def shard_names(self) -> ShardNames:

@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.publishing.publication import Publication, Writte
 from beam_tfrecords.transforms.request.schedule_spec import GuardMode
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.counts import PAUSE_SECONDS, add_step
-from beam_tfrecords.transforms.workspace.output_folder import remove_replaced_files
+from beam_tfrecords.transforms.workspace.output_folder import replace_files
 
 # Maximum number of failures in a message.
 _MOST_SHOWN = 3
@@ -66,11 +66,11 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     reasons = stats.failure_reasons() if causes else {}
     decision = Decision(not (causes or violated), causes, tuple(guard_results), violated, reasons)
     publication.fence.check()
-    names = [*publication.name_shards(stats), *publication.name_metadata()] if decision.publishes else []
-    if not keeps_dataset(publication, decision):
-        publication.add_to_journal([*names, FAILURES, DUPLICATES])
-        if publication.journal.replaces:
-            remove_replaced_files(publication.output, delete=publication.delete)
+    # The whole folder of a version is ours.
+    if not (publication.history or keeps_dataset(publication, decision)):
+        names = [*publication.name_shards(stats), *publication.name_metadata()] if decision.publishes else []
+        names += FAILURES, DUPLICATES
+        replace_files(publication.output, names, is_new=publication.is_new, delete=publication.delete)
     return decision
 
 

@@ -2,7 +2,7 @@
 
 ```
 .build/
-  claimed lease fence old_files.json       files of the output, see `Workspace`
+  claimed lease fence                      files of the output, see `Workspace`
   version-<UTC time>                       registration of each version that a build has started
   listing-0000000000000000/                plain bytes of compressed archives
   listing-<digest>/                        a listing made before the digest of the build is known
@@ -29,11 +29,11 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import LATEST, PINNED, REPORT, VERSION_NAME
 
 _ROOT = ".build"
-_JOURNAL, _LEASE, _FENCE, _REPLACED_FILES = "claimed", "lease", "fence", "old_files.json"
+_JOURNAL, _LEASE, _FENCE = "claimed", "lease", "fence"
 _VERSION, _LISTING = "version-", "listing-"
 _DIGEST = re.compile(rf"(?:{_LISTING})?[0-9a-f]{{16}}")
 # Names of our own files, also unfinished ones, and of the files that belong to a lease.
-_NAMES = "|".join(map(re.escape, (_JOURNAL, _FENCE, _REPLACED_FILES, _LEASE, LATEST, PINNED, REPORT)))
+_NAMES = "|".join(map(re.escape, (_JOURNAL, _FENCE, _LEASE, LATEST, PINNED, REPORT)))
 _FILE = re.compile(
     rf"(?:{_NAMES}|{_VERSION}{VERSION_NAME.pattern})"
     r"(?:\.lock|\.clock-[0-9a-f]+)?(?:\.tmp-[0-9]+-[0-9a-f]{8})?"
@@ -45,10 +45,10 @@ class Workspace:
 
     Attributes:
       path: the folder.
-      journal: marks the output as ours, and lists the files that builds have written or started to write.
+      journal: marks the output as ours, lists the files that builds have written or started to write, and names those
+        that a build is still to replace.
       lease: the right to write to the output.
       fence: names the run that may publish.
-      replaced_files: lists the files that a build replaces.
       expanded: folder with the plain bytes of compressed archives that the launcher reads.
     """
 
@@ -57,7 +57,6 @@ class Workspace:
         self.journal = storage.join(self.path, _JOURNAL)
         self.lease = storage.join(self.path, _LEASE)
         self.fence = storage.join(self.path, _FENCE)
-        self.replaced_files = storage.join(self.path, _REPLACED_FILES)
         # Named like the folder of a listing, so that it is cleaned with them.
         self.expanded = storage.join(self.path, f"{_LISTING}{0:016x}")
 

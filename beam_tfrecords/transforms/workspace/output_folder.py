@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import glob
 import itertools
@@ -16,7 +15,7 @@ from beam_tfrecords.dataset.published import read_pointer
 from beam_tfrecords.dataset.versions import State, Version, delete_dataset_files
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
-from beam_tfrecords.transforms.workspace.state_files import naming_damage, read_if_there
+from beam_tfrecords.transforms.workspace.state_files import read_if_there
 
 _MOST_SHOWN = 3
 _MOST_LINES = 1000
@@ -32,22 +31,20 @@ def find_replaced_files(output: str) -> list[str]:
     Raises:
       RequestError: a foreign file has the name of a dataset file; or the folder has only foreign files.
     """
-    workspace = Workspace(output)
-    journal, replaced_files, names, *below = storage.run_concurrently(
+    journal, names, *below = storage.run_concurrently(
         output,
-        functools.partial(_read, workspace.journal),
-        functools.partial(_read, workspace.replaced_files),
+        functools.partial(_read_journal, output),
         functools.partial(_list_names, output),
         *(functools.partial(_list_names, storage.join(output, folder)) for folder in FOLDERS),
     )
     found = {name for name in names if is_dataset_file(name)}
     for (folder, end), listed in zip(FOLDERS.items(), below, strict=True):
         found.update(f"{folder}/{name}" for name in listed if name.endswith(end))
-    listed_names = _parse_names(journal)
-    if listed_names is None and journal is not None:
-        # A power loss emptied the journal. Recognizes the lists that an unpublished build leaves by their content.
-        listed_names = {name for name in found if _is_list_of_ours(output, name)}
-    ours = {*(listed_names or ()), *(_parse_names(replaced_files) or ())}
+    listed, replaced = journal or ((), ())
+    if replaced is None:
+        # Recognizes the lists that an unpublished build leaves by their content.
+        listed = [name for name in found if _is_list_of_ours(output, name)]
+    ours = set(listed)
     if SUCCESS in found:
         ours |= _files_of_dataset(output)
     if foreign := found - ours:
@@ -99,24 +96,43 @@ def _show(names: Iterable[str]) -> str:
     return f"{', '.join(first[:_MOST_SHOWN])}{more}"
 
 
-def add_to_journal(output: str, names: Iterable[str], *, journal: Collection[str] | None = None) -> list[str]:
-    """Adds files to the journal of an output, which lists our files. Builds call this before writing the files.
+def start_journal(output: str, replaced_files: Sequence[str]) -> None:
+    """Records the files that a build will replace.
 
     Args:
       output: the folder.
-      names: names of the files.
-      journal: names in the journal so far; None reads the journal.
-
-    Returns:
-      All names in the journal.
+      replaced_files: result of `find_replaced_files`.
     """
-    workspace = Workspace(output)
-    before = _parse_names(_read(workspace.journal)) if journal is None else set(journal)
-    listed = (before or set()).union(names)
-    if before != listed:
-        storage.write_bytes(workspace.journal, json.dumps(sorted(listed)).encode(), staging=workspace.path)
-        storage.sync_folder(workspace.path)
-    return sorted(listed)
+    listed, _ = _read_journal(output) or ((), ())
+    _write_journal(output, {*listed, *replaced_files}, replaced=replaced_files)
+
+
+def replace_files(output: str, names: Iterable[str], *, is_new: bool, delete: Callable[[Sequence[str]], None]) -> None:
+    """Removes the files recorded as replaced, `_SUCCESS` first, and then lists the files that the build will write.
+
+    A second call removes nothing, so a second attempt at a build never removes files that the first one composed under
+    the same names.
+
+    Args:
+      output: the folder.
+      names: names of the files to write.
+      is_new: whether the output was empty, so that there is no journal.
+      delete: deletes files, after checking that no other build has taken over.
+    """
+    listed, replaced = (None if is_new else _read_journal(output)) or ((), ())
+    if replaced is None:
+        raise BuildError(f"{Workspace(output).journal} is damaged; delete it and run the same command again")
+    if replaced:
+        delete([storage.join(output, SUCCESS)])
+        storage.sync_folder(output)
+        delete_dataset_files(output, replaced, delete=delete)
+    _write_journal(output, {*listed, *names})
+
+
+def is_open(output: str) -> bool:
+    """Whether the replaced files have been removed, so that any `_SUCCESS` belongs to the new dataset."""
+    _, replaced = _read_journal(output) or ((), ())
+    return replaced is not None and not replaced
 
 
 def register_version(output: str, name: str) -> None:
@@ -126,81 +142,31 @@ def register_version(output: str, name: str) -> None:
     storage.sync_folder(workspace.path)
 
 
-@dataclasses.dataclass(frozen=True)
-class Journal:
-    """The journal of an output when a build starts to write to it.
-
-    Attributes:
-      names: names of our files; None if unknown.
-      replaces: whether the build may have to replace files.
-    """
-
-    names: Collection[str] | None = None
-    replaces: bool = True
-
-
-def start_journal(output: str, replaced_files: Sequence[str], *, is_new: bool = False) -> Journal:
-    """Starts the journal of an output, and records the files that the build replaces.
-
-    Args:
-      output: the folder.
-      replaced_files: result of `find_replaced_files`.
-      is_new: whether the output is in a store and was empty.
-    """
-    workspace = Workspace(output)
-    if is_new:
-        # `add_to_journal` writes it before the first file of the dataset.
-        return Journal([], replaces=False)
-    # Does not write an empty list, because deleting it later would need a permission that a new output does not need.
-    replaces = bool(replaced_files) or storage.exists(workspace.replaced_files)
-    if replaces:
-        storage.write_bytes(workspace.replaced_files, json.dumps(replaced_files).encode())
-    names = add_to_journal(output, [])
-    storage.sync_folder(workspace.path)
-    return Journal(names, replaces)
-
-
-def remove_replaced_files(output: str, *, delete: Callable[[Sequence[str]], None]) -> None:
-    """Removes the files recorded as replaced, `_SUCCESS` first. A second call does nothing.
-
-    So a second attempt at a build never removes files that the first one composed under the same names.
-
-    Args:
-      output: the folder.
-      delete: deletes files, after checking that no other build has taken over.
-    """
-    note = Workspace(output).replaced_files
-    if not storage.exists(note):
-        return
-    delete([storage.join(output, SUCCESS)])
-    storage.sync_folder(output)
-    with naming_damage(note):
-        files = [str(file) for file in json.loads(storage.read_bytes(note))]
-    delete_dataset_files(output, files, delete=delete)
-    storage.delete_files([note])
-
-
-def is_open(output: str) -> bool:
-    """Whether the replaced files have been removed, so that any `_SUCCESS` belongs to the new dataset."""
-    return not storage.exists(Workspace(output).replaced_files)
-
-
 def _list_names(folder: str) -> list[str]:
     """Returns the names of all files directly in a folder, including special files."""
     entries = storage.list_files(storage.join(glob.escape(folder), "*"), special=True)
     return [storage.basename(entry.path) for entry in entries]
 
 
-def _read(path: str) -> bytes | None:
-    return read_if_there(path, read=storage.read_bytes)
+def _read_journal(output: str) -> tuple[Sequence[str], Sequence[str] | None] | None:
+    """Returns the listed files, and those among them that are still to be replaced; None if there is no journal.
 
-
-def _parse_names(content: bytes | None) -> set[str] | None:
-    """Parses a list of names; returns None if its file is missing, or damaged by a power loss."""
-    try:
-        return set(map(str, json.loads(content))) if content is not None else None
-    except (ValueError, TypeError):
+    If a power loss damaged the journal, no file is known to be listed, and the replaced files are None.
+    """
+    content = read_if_there(Workspace(output).journal, read=storage.read_bytes)
+    if content is None:
         return None
+    try:
+        journal = json.loads(content)
+        return [str(name) for name in journal["files"]], [str(name) for name in journal["replaced"]]
+    except (ValueError, TypeError, LookupError):
+        return (), None
+
+
+def _write_journal(output: str, files: Collection[str], *, replaced: Collection[str] = ()) -> None:
+    workspace, journal = Workspace(output), {"files": sorted(files), "replaced": sorted(replaced)}
+    storage.write_bytes(workspace.journal, json.dumps(journal).encode(), staging=workspace.path)
+    storage.sync_folder(workspace.path)
 
 
 def _is_list_of_ours(output: str, name: str) -> bool:

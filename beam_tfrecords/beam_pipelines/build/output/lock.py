@@ -27,7 +27,7 @@ from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
-from beam_tfrecords.transforms.workspace.output_folder import Journal, start_journal
+from beam_tfrecords.transforms.workspace.output_folder import start_journal
 
 if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.runners.runner import Runner
@@ -164,7 +164,7 @@ def open_listing(folder: str, output: LockedOutput) -> None:
         raise _not_writable(output.path, error) from error
 
 
-def open_folder(folder: str, output: HeldOutput, *, keeps: str | None) -> tuple[Fence, Journal]:
+def open_folder(folder: str, output: HeldOutput, *, keeps: str | None) -> Fence:
     """Makes the folder of this build, and deletes the temporary files of other builds and dead attempts.
 
     Args:
@@ -173,7 +173,7 @@ def open_folder(folder: str, output: HeldOutput, *, keeps: str | None) -> tuple[
       keeps: another folder that this run made; None if there is none.
 
     Returns:
-      The fence of this run, or of the job that it follows; and the journal of the output.
+      The fence of this run, or of the job that it follows.
 
     Raises:
       RequestError: the output cannot be written.
@@ -182,17 +182,17 @@ def open_folder(folder: str, output: HeldOutput, *, keeps: str | None) -> tuple[
     workspace = Workspace(output.path)
     if output.is_new:
         output.fence.check()
-        return output.fence, start_journal(output.path, (), is_new=True)
+        return output.fence
     version, running = storage.run_concurrently(
         folder, functools.partial(read_version, folder), functools.partial(find_running, folder)
     )
     if running is not None:
         # The followed job made the folder, and may be publishing.
-        return output.fence, Journal()
+        return output.fence
     try:
         fence = output.take_fence()
         fence.check()
-        kept = folder, keeps or folder, workspace.expanded, workspace.journal, workspace.replaced_files
+        kept = folder, keeps or folder, workspace.expanded, workspace.journal
         # Files that this process may not delete stay, and do no harm.
         with contextlib.suppress(storage.AccessDeniedError):
             delete_temporary(output.path, keeps=kept)
@@ -201,12 +201,12 @@ def open_folder(folder: str, output: HeldOutput, *, keeps: str | None) -> tuple[
             # Its shards may differ from the shards that this attempt composes.
             delete = functools.partial(storage.delete_checked, staging=folder, check=fence.check)
             remove(output.path, version, delete=delete)
-        journal = start_journal(output.path, output.replaced_files)
+        start_journal(output.path, output.replaced_files)
         if not storage.has_scheme(folder):
             storage.write_bytes(BuildFolder(folder).started, b"")
     except OSError as error:
         raise _not_writable(output.path, error) from error
-    return fence, journal
+    return fence
 
 
 def _not_writable(output: str, error: OSError) -> RequestError | BuildError:
