@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import hashlib
 import json
-import os
 import random
 import shutil
-import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.beam_pipelines.build.heartbeat import Run
+from beam_tfrecords.beam_pipelines.build.output.run import Run
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.workspace.counts import BlockCounts
 from beam_tfrecords.transforms.workspace.state_files import write_state
 from tests import tensorflow as tf
@@ -166,9 +165,8 @@ def _change_index(path: Path, chosen: random.Random) -> None:
 
 
 def write_build(folder: Path) -> None:
-    """A folder of a build as it leaves it that has published nothing, with a heartbeat of this machine."""
-    now = time.time()
-    write_state(str(folder / "run.json"), Run(socket.gethostname(), os.getpid(), now, now, 60, 4, 0))
+    """A folder of a build of this process that has published nothing."""
+    write_state(str(folder / "run.json"), dataclasses.replace(Run.of_this_process(), listed=60, blocks=4))
     write_state(str(folder / "job.json"), JobRecord("FlinkRunner", "a1", "http://127.0.0.1:8081"))
     write_state(str(folder / "workers/1.json"), BlockCounts(2, 20, 3, {"reads": 4}))
     outcome = {
@@ -193,12 +191,14 @@ def test_status_of_a_build_of_a_stranger_ends_in_lines(run, tmp_path, name, is_r
     if is_running and name != "outcome.json":
         (folder / "outcome.json").unlink()
     original = json.loads((folder / name).read_text())
-    for place, other in mutations(original, seed=0, most=8):
-        (folder / name).write_text(json.dumps(changed(original, place, other)))
-        for words in ([], ["--json"]):
-            ran = run("status", f"--output={tmp_path / 'out'}", *words)
-            assert ran.code == 0, (place, other, ran.err)
-            assert all(line.isprintable() for line in (ran.out + ran.err).splitlines())
+    holder = Run.of_this_process().launcher
+    with Lease.take(f"{folder.parent}/lease", holder) if is_running else contextlib.nullcontext():
+        for place, other in mutations(original, seed=0, most=8):
+            (folder / name).write_text(json.dumps(changed(original, place, other)))
+            for words in ([], ["--json"]):
+                ran = run("status", f"--output={tmp_path / 'out'}", *words)
+                assert ran.code == 0, (place, other, ran.err)
+                assert all(line.isprintable() for line in (ran.out + ran.err).splitlines())
 
 
 @pytest.mark.nightly

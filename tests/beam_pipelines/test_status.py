@@ -8,16 +8,16 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.heartbeat import Run
 from beam_tfrecords.beam_pipelines.build.output import state
+from beam_tfrecords.beam_pipelines.build.output.run import Run
 from beam_tfrecords.beam_pipelines.commands import status as status_command
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.storage.lease import Lease
@@ -187,24 +187,30 @@ def test_the_status_of_a_build_that_removes_its_files_meanwhile(source, status, 
 def test_a_slow_build_has_a_speed_and_the_stage_that_runs(source, status, run):
     folder = source.output / ".build/0123456789abcdef"
     folder.mkdir(parents=True)
-    now = time.time()
-    record = Run(socket.gethostname(), os.getpid(), now - 100, now, listed=7, blocks=3, done_before=0)
+    record = dataclasses.replace(Run.of_this_process(), listed=7, blocks=3)
     write_state(str(folder / "run.json"), record)
+    os.utime(folder / "run.json", (time.time() - 100, time.time() - 100))
     add_block(str(folder), Stats({("written", "train"): 6}))
-    assert status()["build"]["samples_per_second"] == 0.06
-    shown = run("status", f"--output={source.output}").out
-    assert "speed: 0.06 samples/s" in shown
-    assert "stage: " not in shown
-    # A worker died before it had counted the last sample.
-    add_step(str(folder), evaluated=1, pause=0)
-    assert "stage: checking limits" in run("status", f"--output={source.output}").out
+    assert (status()["state"], status()["build"]["last_heartbeat"]) == ("dead", None)
+    with Lease.take(Workspace(str(source.output)).lease, record.launcher):
+        assert status()["build"]["samples_per_second"] == 0.06
+        shown = run("status", f"--output={source.output}").out
+        assert "speed: 0.06 samples/s" in shown
+        assert "last heartbeat" in shown
+        assert "stage: " not in shown
+        # A worker died before it had counted the last sample.
+        add_step(str(folder), evaluated=1, pause=0)
+        assert "stage: checking limits" in run("status", f"--output={source.output}").out
+    # Another process lists the input for the next attempt.
+    with Lease.take(Workspace(str(source.output)).lease, "process 7 on a machine"):
+        assert (status()["state"], status()["build"]["state"]) == ("listing", "dead")
 
 
 def test_a_launcher_that_left_its_job_has_submitted_it_and_no_heartbeat(source, run):
     folder = source.output / ".build/0123456789abcdef"
     folder.mkdir(parents=True)
     left = time.time() - 600
-    write_state(str(folder / "run.json"), Run("host", 7, left, left, listed=7, blocks=3, done_before=0, ended=left))
+    write_state(str(folder / "run.json"), Run("host", 7, left, listed=7, blocks=3))
     JobRecord("DataflowRunner", "2026-11-21_1", "https://console/2026-11-21_1").write(str(folder))
     shown = run("status", f"--output={source.output}").out
     assert "submitted by process 7 on host, since " in shown
@@ -295,6 +301,17 @@ def test_who_follows_a_detached_build_leaves_the_files_of_who_waits_for_one(sour
         if night < 2:
             assert detached[1]["dataset"] == str(next((tmp_path / "detached").glob("2*")))
             assert (tmp_path / "detached" / detached[1]["dataset"] / "report.html").exists()
+
+
+def test_who_follows_a_build_that_removes_its_files_finds_its_version(source, run, tmp_path):
+    assert source.build().code == 0
+    folder = source.output / ".build/0123456789abcdef"
+    folder.mkdir(parents=True)
+    add_block(str(folder), Stats({}))
+    threading.Timer(1, shutil.rmtree, [source.output / ".build"]).start()
+    ran = run("status", f"--output={source.output}", "--follow", f"--json_summary={tmp_path}/run.json")
+    summary = json.loads((tmp_path / "run.json").read_text())
+    assert (ran.code, summary["status"], summary["dataset"]) == (0, "published", str(source.latest))
 
 
 def test_files_of_a_run_need_a_build_to_follow(source, run, tmp_path):

@@ -87,7 +87,7 @@ def _build_with_few(server: StorageServer, *words: str, most: float) -> None:
     server.requests.clear()
     began = time.monotonic()
     buckets.build(*words, "--image_size=48", "--quiet")
-    # On a slow machine, lease, heartbeat and the counts of each process are written more often.
+    # On a slow machine, lease and the counts of each process are written more often.
     most += 2 * (time.monotonic() - began)
     assert len(server.requests) <= most, Counter(map(kind_of, server.requests)).most_common()
 

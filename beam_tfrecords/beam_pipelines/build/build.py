@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import sys
@@ -33,6 +34,7 @@ from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.counts import clear_stage_counts, read_block_counts
+from beam_tfrecords.transforms.workspace.state_files import write_state
 
 _log = logging.getLogger(__name__)
 
@@ -247,7 +249,7 @@ def _run(
     Raises:
       BuildError: the build failed.
     """
-    from beam_tfrecords.beam_pipelines.build.heartbeat import Heartbeat
+    from beam_tfrecords.beam_pipelines.build.output.run import Run
     from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
     from beam_tfrecords.beam_pipelines.messages.progress import Progress
 
@@ -263,10 +265,13 @@ def _run(
             functools.partial(clear_stage_counts, build.folder),
         )
     _log.info("converting %d samples in %d blocks; %d samples are done", listed, blocks, done_before)
-    heartbeat = Heartbeat(build.folder, listed=listed, blocks=blocks, done_before=done_before)
+    run = dataclasses.replace(Run.of_this_process(), listed=listed, blocks=blocks, done_before=done_before)
+    # Some credentials can create files, but not replace those of an earlier run.
+    with contextlib.suppress(storage.AccessDeniedError):
+        write_state(BuildFolder(build.folder).run, run)
     try:
         progress = Progress(build.folder, total=listed, blocks=blocks, done_before=done_before)
-        with heartbeat, contextlib.nullcontext() if execution.quiet else progress:
+        with contextlib.nullcontext() if execution.quiet else progress:
             memory = execution.runner.least_memory(build.spec.max_image_memory)
             stages = functools.partial(
                 build_pipeline,
@@ -278,7 +283,6 @@ def _run(
             left = functools.partial(stages, cleans=True, fails_unpublished=fails_unpublished, report=report)
             job = execution.run(stages if wait else left, build.folder, wait, is_new=is_new)
         if job is not None:
-            heartbeat.end()
             return job
     except BuildError:
         # The runner may have failed after the last step wrote `_SUCCESS`, or another run may have written it.
@@ -303,7 +307,6 @@ def _run(
             f"the pipeline ended without an error, but {publication.output} holds no dataset of this build; "
             "the log of the runner may say why"
         )
-    heartbeat.end()
     return _explain(outcome, previous)
 
 

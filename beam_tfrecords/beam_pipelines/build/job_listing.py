@@ -12,10 +12,10 @@ import cloudpickle
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.output import check_output
-from beam_tfrecords.beam_pipelines.build.heartbeat import Run
 from beam_tfrecords.beam_pipelines.build.listing.list_for_build import add_listing, sending_pipeline
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.lock import HeldOutput, LockedOutput, refuse_other
+from beam_tfrecords.beam_pipelines.build.output.run import Run
 from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
 from beam_tfrecords.beam_pipelines.build.prepare import resolve_listed
 from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
@@ -66,7 +66,7 @@ def submit_unlisted(
     if source.pipeline is not None:
         sent.partitions = [source.pipeline.without_code()]
     storage.write_bytes(folder.request, cloudpickle.dumps((given, spec, sent, fence)))
-    write_state(folder.run, Run.left())
+    write_state(folder.run, Run.of_this_process())
 
     def add_stages(root: beam.Pipeline) -> None:
         build = (
@@ -105,15 +105,15 @@ def _resolve(_: Any, *, folder: str) -> ResolvedBuild:
         with trying_suggestions(given):
             build = resolve_listed(spec, source, folder, HeldOutput(spec.output, check_output(spec), fence))
     except RequestError as error:
-        run = read_state(Run, listing.run) or Run.left()
+        run = read_state(Run, listing.run) or Run.of_this_process()
         write_state(listing.run, dataclasses.replace(run, refusal=str(error)))
         storage.delete_files([listing.job])
         raise
     # On a retry, the record is already there.
     if (job := read_job(folder)) is not None:
         listed, blocks = sum(build.listed.values()), sum(build.block_plan.blocks.values())
-        run = dataclasses.replace(read_state(Run, listing.run) or Run.left(), listed=listed, blocks=blocks)
-        write_state(BuildFolder(build.folder).run, run)
+        run = read_state(Run, listing.run) or Run.of_this_process()
+        write_state(BuildFolder(build.folder).run, dataclasses.replace(run, listed=listed, blocks=blocks))
         job.write(build.folder)
         storage.delete_files([listing.job, listing.run])
     return build

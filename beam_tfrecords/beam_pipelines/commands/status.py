@@ -172,7 +172,8 @@ def _find_failure(build: BuildState) -> tuple[int, str] | None:
 
 def _find_published(output: str, followed: BuildState | None, found: OutputState) -> Published | None:
     """Returns the dataset that the last build has published or found unchanged; None if there is none."""
-    version = followed.version if followed else found.latest
+    # A job that removes its temporary files may have removed the name of its version first.
+    version = (followed and followed.version) or found.latest
     request_metrics = followed.request_metrics if followed else {}
     dataset, _ = open_published(storage.join(output, version) if version else output)
     if dataset is None and version:
@@ -259,9 +260,9 @@ def _lines(found: OutputState) -> Iterator[str]:
 def _build_lines(build: BuildState) -> Iterator[str]:
     if build.host:
         who = f"process {build.process} on {build.host}"
-        # A launcher that exited on purpose sends no heartbeats.
-        is_there = not build.job or build.samples_per_second is not None
-        last = f", last heartbeat {build.last_heartbeat}" if is_there else ""
+        # A launcher may exit on purpose and leave its job.
+        is_there = not build.job or build.last_heartbeat
+        last = f", last heartbeat {build.last_heartbeat}" if build.last_heartbeat else ""
         yield f"{'build:' if is_there else 'submitted by'} {who}, since {build.since}{last}"
     if job := build.job:
         yield f"job: {job.job_id or job.name} on {job.runner}, {job.url}"

@@ -128,7 +128,7 @@ class BuildFolder:
     Attributes:
       path: the folder.
       workspace: the folder above, for all builds into the output.
-      run: file with the last run, its process and its heartbeat.
+      run: file with the last run and its process.
       job: file with the job that was last submitted to a cluster.
       version: file with the name of the version that the build writes.
       started: empty file that creates the folder on disks.

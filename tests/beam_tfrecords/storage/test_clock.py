@@ -8,8 +8,11 @@ import time
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.heartbeat import Heartbeat, read_runs
+from beam_tfrecords.beam_pipelines.build.output.run import Run
+from beam_tfrecords.beam_pipelines.build.output.state import describe_builds
+from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.workspace.state_files import write_state
 
 NOW = time.time()
 
@@ -24,12 +27,17 @@ def test_the_time_is_that_of_the_store(tmp_path, monkeypatch, hours):
 
 @pytest.mark.parametrize("hours", [-3, 3])
 def test_a_build_on_a_machine_whose_clock_is_wrong_is_alive(tmp_path, monkeypatch, hours):
-    folder = Workspace(str(tmp_path)).build("0" * 16).path
+    workspace = Workspace(str(tmp_path))
+
+    def state() -> str:
+        (build,) = describe_builds(str(tmp_path), now=storage.now(workspace.lease))
+        return build.state
+
     with monkeypatch.context() as patched:
         patched.setattr(time, "time", lambda: NOW + hours * 3600)
-        with Heartbeat(folder, listed=1, blocks=1) as heartbeat:
-            ((_, run),) = read_runs(str(tmp_path))
-            assert run.is_alive(storage.now(str(tmp_path / "lease")))
-        heartbeat.end()
-    ((_, run),) = read_runs(str(tmp_path))
-    assert not run.is_alive(storage.now(str(tmp_path / "lease")))
+        run = Run.of_this_process()
+        write_state(workspace.build("0" * 16).run, run)
+        with Lease.take(workspace.lease, run.launcher):
+            assert state() == "running"
+        assert state() == "dead"
+    assert state() == "dead"

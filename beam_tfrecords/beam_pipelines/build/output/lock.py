@@ -7,8 +7,6 @@ import dataclasses
 import functools
 import logging
 import math
-import os
-import socket
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.output import check_location, check_output
 from beam_tfrecords.beam_pipelines.build.output.previous import read_version
+from beam_tfrecords.beam_pipelines.build.output.run import Run
 from beam_tfrecords.beam_pipelines.runners.find_runner import WritingJob, find_running, find_writing
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset.files import SUCCESS
@@ -94,8 +93,8 @@ def lock_output(spec: BuildSpec, runner: Runner | None = None) -> Iterator[Locke
     workspace, was_there = Workspace(spec.output), storage.has_scheme(spec.output) or storage.exists(spec.output)
     try:
         try:
-            holder = f"process {os.getpid()} on {socket.gethostname()}"
-            taken = Lease.take(workspace.lease, holder, waiting=functools.partial(_show_wait, spec.output))
+            waiting = functools.partial(_show_wait, spec.output)
+            taken = Lease.take(workspace.lease, Run.of_this_process().launcher, waiting=waiting)
         except OSError as error:
             raise _not_writable(spec.output, error) from error
         if isinstance(taken, str):

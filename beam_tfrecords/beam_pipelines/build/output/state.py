@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.heartbeat import Run, read_runs
 from beam_tfrecords.beam_pipelines.build.output.previous import open_newest, read_version
+from beam_tfrecords.beam_pipelines.build.output.run import Run
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPUBLISHED, WRONG_REQUEST
 from beam_tfrecords.beam_pipelines.messages.outcomes import Unpublished
 from beam_tfrecords.beam_pipelines.messages.summary import HEADERS
@@ -41,7 +41,7 @@ from beam_tfrecords.transforms.workspace.counts import (
     read_stage_counts,
 )
 from beam_tfrecords.transforms.workspace.output_folder import is_open
-from beam_tfrecords.transforms.workspace.state_files import read_if_there, read_small
+from beam_tfrecords.transforms.workspace.state_files import read_if_there, read_small, read_state
 
 _MOST_LINES = 100_000
 # Longer estimates are not shown.
@@ -205,8 +205,14 @@ def _read_unchanged(output: str) -> dict[str, Any] | None:
 
 @_despite_removal
 def describe_builds(output: str, *, now: float) -> list[BuildState]:
-    """Describes the builds into an output, the newest first."""
-    return [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
+    """Describes the builds into an output, the newest first; one whose job lists the input has the listing's folder."""
+    workspace = Workspace(output)
+    folders = workspace.list_folders()
+    holder = find_holder(workspace.lease, now=now) if folders else None
+    runs = [(folder, read_state(Run, BuildFolder(folder).run)) for folder in folders]
+    return [
+        _describe_build(output, folder, run, holder, now=now) for folder, run in runs if run or not is_listing(folder)
+    ]
 
 
 def find_running(builds: Iterable[BuildState]) -> BuildState | None:
@@ -214,7 +220,7 @@ def find_running(builds: Iterable[BuildState]) -> BuildState | None:
     return next((build for build in builds if build.state in GOING), None)
 
 
-def _describe_build(output: str, folder: str, run: Run | None, *, now: float) -> BuildState:
+def _describe_build(output: str, folder: str, run: Run | None, holder: str | None, *, now: float) -> BuildState:
     counts = read_block_counts(folder)
     job = read_job(folder)
     last_block = read_last_block_time(folder)
@@ -245,7 +251,6 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
             host=run.host,
             process=run.process,
             since=format_time(run.began),
-            last_heartbeat=format_time(run.written),
             listed=run.listed,
             blocks=run.blocks,
         )
@@ -254,11 +259,13 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
     if result is not None:
         why = [*map(show_flags, result["causes"]), *(f"guard {line}" for line in result["tripped"])]
         return change(state="unpublished", exit_code=UNPUBLISHED, why=why, unpublished=Unpublished.of(result))
-    if run is not None and run.is_alive(now):
-        rate = (counts.done - run.done_before) / max(1e-3, run.beat - run.began)
+    if run is not None and run.is_alive(holder):
+        started = storage.stat(BuildFolder(folder).run).modified
+        rate = (counts.done - run.done_before) / max(1e-3, now - started)
         left = (run.listed - counts.done) / rate if rate > 0 else _MOST_SECONDS
         return change(
             state="running",
+            last_heartbeat=format_time(storage.stat(Workspace(output).lease).modified),
             samples_per_second=round(rate, 1 if rate >= 1 else 4),
             seconds_left=round(left) if 0 <= left < _MOST_SECONDS else None,
         )
