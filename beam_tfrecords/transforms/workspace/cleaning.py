@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -25,15 +25,7 @@ def delete_temporary(output: str, *, keeps: Collection[str] = ()) -> None:
       output: the folder that was given to `convert`.
       keeps: files, and folders of builds, to keep.
     """
-    workspace = Workspace(output)
-    if storage.has_scheme(output):
-        storage.delete_files(_list_temporary(output, keeps))
-        return
-    folders, files = workspace.list_folders(), [path for path in _list_files(output) if path not in keeps]
-    for folder in folders:
-        if folder not in keeps:
-            storage.delete_tree(folder)
-    storage.delete_files(files)
+    _delete(_list_temporary(output, keeps))
 
 
 def list_batches(_: Any, *, fence: Fence) -> Iterator[Sequence[str]]:
@@ -45,45 +37,46 @@ def list_batches(_: Any, *, fence: Fence) -> Iterator[Sequence[str]]:
     if fence.is_lost():
         return
     output = storage.dirname(storage.dirname(fence.path))
-    workspace = Workspace(output)
     # The fence comes last, because it belongs to the deleting job.
-    if not storage.has_scheme(output):
-        yield [*workspace.list_folders(), *_list_files(output), workspace.fence]
-        return
-    paths = itertools.chain(_list_temporary(output), [workspace.fence])
+    paths = itertools.chain(_list_temporary(output), [fence.path])
     while batch := list(itertools.islice(paths, _BATCH)):
         yield batch
 
 
 def delete_batch(paths: Sequence[str]) -> None:
-    """Deletes files, or local folders with their content, and then the parent folder if it is empty."""
-    if paths and storage.has_scheme(paths[0]):
-        storage.delete_files(paths)
-        return
-    for path in paths:
-        if storage.is_folder(path):
-            storage.delete_tree(path)
-        else:
-            storage.delete_files([path])
-        storage.delete_if_empty(storage.dirname(path))
+    """Deletes files, and local folders with their content, and then the folder of the last one if it is empty."""
+    _delete(paths)
+    storage.delete_if_empty(storage.dirname(paths[-1]))
+
+
+def _delete(paths: Iterable[str]) -> None:
+    def delete_folders() -> Iterator[str]:
+        for path in paths:
+            if storage.has_scheme(path) or not storage.is_folder(path):
+                yield path
+            else:
+                storage.delete_tree(path)
+
+    storage.delete_files(delete_folders())
 
 
 def _list_temporary(output: str, keeps: Collection[str] = ()) -> Iterator[str]:
-    """Yields the temporary files of all builds in a store, from a single listing, so that few requests delete them."""
+    """Yields the folders of all builds, and our files that no build needs any more.
+
+    In a store, yields the files in the folders instead, from a single listing, so that few requests delete them.
+    """
     workspace, kept = Workspace(output), tuple(f"{one}/" for one in keeps)
     own: list[str] = []
-    for entry in storage.list_files(workspace.path, literal=True):
-        if workspace.is_in_build(entry.path):
-            if not entry.path.startswith(kept):
+    if storage.has_scheme(output):
+        for entry in storage.list_files(workspace.path, literal=True):
+            if not workspace.is_in_build(entry.path):
+                own.append(entry.path)
+            elif not entry.path.startswith(kept):
                 yield entry.path
-        elif workspace.is_own_file(entry.path) and entry.path not in keeps:
-            own.append(entry.path)
-    yield from _leave_held(output, own)
-
-
-def _list_files(output: str) -> Iterator[str]:
-    """Yields our files, directly in the folder of all builds, that no build needs any more."""
-    return _leave_held(output, Workspace(output).list_own_files())
+    else:
+        own += workspace.list_own_files()
+        yield from (folder for folder in workspace.list_folders() if folder not in keeps)
+    yield from _leave_held(output, [path for path in own if workspace.is_own_file(path) and path not in keeps])
 
 
 def _leave_held(output: str, files: Sequence[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage import local
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.storage.lease import Lease
 
@@ -60,3 +61,24 @@ def test_without_the_lease_nothing_is_taken_over(path, lease, tmp_path):
     with pytest.raises(BuildError, match="has lost its lease"):
         Fence.take_over(path, lease)
     held.check()
+
+
+def test_a_launch_that_is_suspended_in_a_renewal_has_lost_the_right_to_publish(path, tmp_path, monkeypatch):
+    """On disks without locks, the renewal brings back the lease of the suspended launch, but not its token."""
+    monkeypatch.setattr(local, "lock_file", lambda *_, **__: None)
+    lease, other = str(tmp_path / ".build/lease"), b'{"id": "another"}'
+    with Lease.take(lease, "me", renewal=1000.0, stale=2000.0) as held:
+        fence, replace = Fence.take_over(path, held), os.replace
+
+        def suspend(*names: str) -> None:
+            monkeypatch.setattr(os, "replace", replace)
+            storage.write_bytes(lease, other)
+            storage.write_bytes(path, b"token of the other launch")
+            replace(*names)
+
+        monkeypatch.setattr(os, "replace", suspend)
+        held._renew()
+        assert b'"me"' in storage.read_bytes(lease)
+        held.check()
+        with pytest.raises(BuildError, match="another build has taken over"):
+            fence.check()

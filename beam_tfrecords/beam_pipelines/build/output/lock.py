@@ -128,7 +128,11 @@ def lock_output(spec: BuildSpec, runner: Runner | None = None) -> Iterator[Locke
                 # Keeps the fencing token while any build can still resume.
                 with contextlib.suppress(OSError, BuildError):
                     is_cleaned = output is not None and output.is_cleaned.is_set()
-                    if not job and (is_cleaned or not workspace.list_folders()):
+                    if is_cleaned and job:
+                        # A build that resumes an earlier job has taken its own token since.
+                        fence = Fence.find(workspace.fence)
+                        taken.check()
+                    if is_cleaned or not (job or workspace.list_folders()):
                         fence.remove()
     finally:
         # Network disks cannot delete an open file, and the lease file was open until now.
