@@ -68,6 +68,20 @@ AREAS = {
             *(f"core/test_{name}.py" for name in ("archives", "tar_bombs", "tar_reader", "zip_reader")),
         ],
     ),
+    "layouts": Area(
+        [
+            *("features/layouts.py", "transforms/blocks/place_objects.py", "transforms/objects/*.py"),
+            "transforms/sources/records/*.py",
+        ],
+        [
+            *(f"beam_pipelines/test_{name}.py" for name in ("captions", "detection", "kept_records", "polygons")),
+            *(f"beam_pipelines/test_{name}.py" for name in ("several_images", "tfrecord_input", "vectors")),
+        ],
+        [
+            "cases/test_cases.py",
+            *(f"properties/test_{name}.py" for name in ("captions", "kept_records", "layouts_read")),
+        ],
+    ),
     "masks": Area(
         [
             *("transforms/mask_colors.py", "transforms/images/*masks.py", "transforms/sources/folders/*mask*.py"),
@@ -75,8 +89,7 @@ AREAS = {
         ],
         [
             *("beam_pipelines/test_segmentation.py", "beam_pipelines/test_masks_of_objects.py"),
-            *("beam_pipelines/test_mask_colors.py", "beam_pipelines/test_same_masks.py"),
-            "transforms/test_mask_colors.py",
+            *("beam_pipelines/test_mask_colors.py", "transforms/test_mask_colors.py"),
         ],
         ["cases/test_cases.py", "properties/test_masks.py"],
     ),

@@ -11,10 +11,9 @@ import pytest
 from PIL import Image
 
 import beam_tfrecords
-from beam_tfrecords.errors import BuildError
-from beam_tfrecords.features.example_pb2 import Example
+from beam_tfrecords import BuildError
 from tests.beam_pipelines.dataset_checks import manifest_of
-from tests.framing import framed, records_of
+from tests.framing import Example, framed, records_of
 from tests.refusals import refuses
 from tests.tensorflow import load
 from tests.tiff_files import tiff_of
@@ -49,7 +48,7 @@ def write_npys(folder: Path, arrays: Mapping[str, np.ndarray]) -> Path:
     return folder
 
 
-def build(source: Path | None, output: Path, **settings) -> beam_tfrecords.dataset.dataset.Dataset:
+def build(source: Path | None, output: Path, **settings) -> beam_tfrecords.Dataset:
     given = {"input": str(source)} if source else {}
     return beam_tfrecords.build(**given, output=str(output), quiet=True, report=False, **settings)
 

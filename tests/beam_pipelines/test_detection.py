@@ -92,29 +92,6 @@ def test_the_records_are_those_of_the_object_detection_api(out):
     assert records["a.jpg"].values["image/object/area"] == pytest.approx([300 / 4, 667.5 / 4])
 
 
-@pytest.mark.parametrize("is_normalized", [False, True])
-def test_a_row_for_each_box_gives_the_same_objects(root, out, build, tmp_path, is_normalized):
-    rows = ["filename,xmin,ymin,xmax,ymax,class"]
-    for name, picture in reversed(PICTURES.items()):
-        scale = (picture.width, picture.height) * 2 if is_normalized else (1,) * 4
-        boxes = [(label, [x / size for x, size in zip(box, scale, strict=True)]) for label, box in picture.objects]
-        rows += [f"{name},{','.join(map(str, box))},{label}" for label, box in boxes] or [f"{name},,,,,"]
-    (tmp_path / "boxes.csv").write_text("\n".join(rows))
-    words = [f"--image_root={root / 'train2017'}", "--class_names=person,dog,cat", "--image_size=20x30"]
-    table = build(tmp_path / "out", f"--input={tmp_path / 'boxes.csv'}", "--resize_mode=exact", *words)
-    expected = {record.key: record.values for record in read_dataset(out, "train")}
-    found = {record.key: record.values for record in read_dataset(table, "train")}
-    assert found.keys() == expected.keys()
-    for key, values in found.items():
-        of_objects = [f"image/object/{name}" for name in ("bbox/xmin", "bbox/ymin", "bbox/xmax", "bbox/ymax")]
-        of_objects.append("image/object/class/label")
-        boxes, others = (
-            sorted(zip(*(one[name] for name in of_objects), strict=True)) for one in (values, expected[key])
-        )
-        np.testing.assert_allclose(boxes, others, atol=1e-6)
-        assert values["image/encoded"] == expected[key]["image/encoded"]
-
-
 def test_the_label_map_names_the_classes_from_1(out):
     assert (out / "label_map.pbtxt").read_text() == (
         'item {\n  id: 1\n  name: "person"\n}\nitem {\n  id: 2\n  name: "dog"\n}\nitem {\n  id: 3\n  name: "cat"\n}\n'
@@ -126,14 +103,6 @@ def test_objects_are_counted_by_class(out):
     manifest = manifest_of(out)
     assert manifest["objects"] == {"written": 6}
     assert manifest["splits"]["train"]["classes"] == {"cat": 2, "dog": 2, "person": 2}
-
-
-def test_the_default_layout_of_annotations_is_detection_and_the_source_is_found(tmp_path, source, out, convert):
-    ran = convert(f"--output={tmp_path}", *source, "--image_size=20x30", "--resize_mode=exact")
-    assert ran.code == 0, ran.err
-    assert "objects: written 6" in ran.out
-    (first,), (second,) = ([*path.glob("*.tfrecord-*")] for path in (out, tmp_path))
-    assert first.read_bytes() == second.read_bytes()
 
 
 def test_verify_and_inspect_know_objects(out, verify, run):
@@ -396,11 +365,6 @@ def test_a_dry_run_counts_objects(tmp_path, source, convert):
     assert "classes: person 2, dog 2, cat 2" in ran.out
     assert "2 dog, 1 cat" in ran.out
     assert "(no object)" in ran.out
-
-
-def test_a_layout_with_boxes_needs_a_source_that_has_them(tmp_path, photos, convert):
-    ran = convert(f"--output={tmp_path}", f"--input={photos}", "--layout=detection")
-    ran.refused("missing_content", "input", "source", "layout", says=["objects", "image_folder"])
 
 
 def test_what_a_dropped_duplicate_had_is_not_counted(tmp_path, root, convert):

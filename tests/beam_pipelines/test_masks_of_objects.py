@@ -122,15 +122,6 @@ def _runs_of_class(name: str, label: str) -> str:
     return runs_of(numbers_of(name) == int(label))
 
 
-def test_severstals_table_is_asked_for_its_layout_and_read(images, tmp_path, convert, run):
-    table = severstal(tmp_path)
-    asked = Refusal("unclear_masks", "input", "layout")
-    words = offered(convert(f"--input={table}", f"--output={tmp_path / 'out'}"), asked, "--layout=segmentation")
-    assert run("convert", *words, "--image_encoding=png").code == 0
-    check_numbers(tmp_path / "out")
-    assert open_dataset(tmp_path / "out").class_names == ("background", "1", "2", "3")
-
-
 def test_rows_of_objects_of_one_class_become_objects(images, tmp_path, build):
     rows = [[f"{name}.png", runs_of(mask_of(x, y))] for name, objects in OBJECTS.items() for _, x, y in objects]
     table = write_csv(tmp_path / "ships.csv", [["ImageId", "EncodedPixels"], *rows, ["d.png", ""]])

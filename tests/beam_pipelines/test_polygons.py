@@ -126,25 +126,6 @@ def test_polygons_of_other_numbers_of_points_are_found(name, values, problem, yo
     assert any(problem in finding for finding in map(str, find_all(out)))
 
 
-def test_run_lengths_are_no_polygons(tmp_path, save, picture, convert, build):
-    save(tmp_path / "a.png", picture(1, 40, 60))
-    whole = {"size": [40, 60], "counts": [0, 2400]}
-    annotations = [
-        {"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 60, 40], "segmentation": whole, "iscrowd": 1},
-        {"id": 2, "image_id": 1, "category_id": 1, "bbox": [0, 0, 9, 9], "segmentation": [[0, 0, 9, 0, 9, 9]]},
-    ]
-    content = {"images": [{"id": 1, "file_name": "a.png"}], "categories": [{"id": 1, "name": "x"}]}
-    path = tmp_path / "instances.json"
-    path.write_text(json.dumps({**content, "annotations": annotations}))
-    words = [f"--input={path}", f"--image_root={tmp_path}", "--layout=detection_polygons"]
-    dataset = open_dataset(build(tmp_path / "out", *words))
-    assert "1 of 2 objects have no polygon, and get the corners of their boxes" in str(dataset.manifest["notes"])
-    (record,) = dataset.records("train")
-    assert record["image/object/polygon_points"].tolist() == [4, 3]
-    path.write_text(json.dumps({**content, "annotations": annotations[:1]}))
-    convert(*words, f"--output={tmp_path / 'no'}").refused(Refusal("invalid_file", "input", "layout"))
-
-
 XML = (
     "<annotation><filename>{name}</filename><size><width>60</width><height>40</height></size><object><name>ship</name>"
     "<robndbox><cx>32</cx><cy>20</cy><w>24</w><h>16</h><angle>{turn}</angle></robndbox></object></annotation>"

@@ -408,38 +408,6 @@ def write_table(kind: str, folder: Path, rows: list[dict[str, str]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("column", ["mask", "truth"])
-def test_a_column_of_a_table_names_the_masks(kind, column, tmp_path, pair, build):
-    rows = []
-    for name in NAMES:
-        pair(f"x/{name}.jpg", f"y/{name}.png", name)
-        rows.append({"image": f"x/{name}.jpg", column: f"y/{name}.png", "split": "test" if name == "d" else "train"})
-    flags = [] if column == "mask" else [f"--mask_column={column}"]
-    table = write_table(kind, tmp_path, rows)
-    out = build(tmp_path / "out", f"--input={table}", *flags, "--layout=segmentation", "--image_encoding=png")
-    check_masks(out, a="a.jpg", b="b.jpg", c="c.jpg")
-    assert open_dataset(out).splits == {"test": 1, "train": 3}
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_a_folder_with_metadata_may_name_masks(kind, tmp_path, pair, build):
-    for name in NAMES:
-        pair(f"in/{name}.jpg", f"in/{name}.png", name)
-    rows = [{"file_name": f"{name}.jpg", "mask_file_name": f"{name}.png"} for name in NAMES]
-    write_table(kind, tmp_path / "in", rows)
-    flags = ["--source=hf_folder", "--layout=segmentation", "--image_encoding=png"]
-    out = build(tmp_path / "out", f"--input={tmp_path / 'in'}", *flags)
-    check_masks(out, **{name: f"{name}.jpg" for name in NAMES})
-
-
-def test_the_masks_of_a_table_may_have_a_root_of_their_own(tmp_path, pair, build):
-    pair("x/a.jpg", "y/a.png")
-    table = write_table("csv", tmp_path, [{"image": "a.jpg", "mask": "a.png"}])
-    flags = [f"--image_root={tmp_path}/x", f"--mask_root={tmp_path}/y", "--mask_column=mask"]
-    check_masks(build(tmp_path / "out", f"--input={table}", *flags), a="a.jpg")
-
-
 def test_rows_without_a_mask_are_rejected(tmp_path, pair, convert):
     for name in NAMES:
         pair(f"{name}.jpg", f"{name}.png", name)

@@ -89,13 +89,6 @@ def test_every_image_of_a_row_is_a_feature(kind, pairs, build):
     assert find_all(out) == []
 
 
-def test_a_list_may_be_the_only_image(pairs, build):
-    out = build(pairs / "out", f"--input={pairs / 'pairs.jsonl'}", "--image_column=views", "--layout=image", *PNG)
-    records = {one["filename"]: one["views"] for one in open_dataset(out).records("train")}
-    assert sorted(map(len, records.values())) == [0, 1, 2, 3]
-    check_pixels(records["3_0.png"][2], pairs / "v/3_2.png")
-
-
 @pytest.mark.parametrize(
     ("layout", "flags"),
     [
@@ -168,20 +161,6 @@ def test_images_of_every_encoding_are_read_back(encoding, pairs, build_pairs):
         if size:
             np.testing.assert_array_equal(example["right"], record["right"])
     assert find_all(out) == []
-
-
-@pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_parquet_files_may_hold_several_images(compression, pairs, build):
-    names = ("left", "right")
-    rows = rows_of(pairs / "pairs.jsonl")
-    cells = [{name: {"bytes": (pairs / row[name]).read_bytes(), "path": None} for name in names} for row in rows]
-    cells = [row | {"n": other["left"]} for row, other in zip(cells, rows, strict=True)]
-    pq.write_table(pa.Table.from_pylist(cells), pairs / "t.parquet", compression=compression)
-    flags = [f"--input={pairs / 't.parquet'}", "--key_column=n", "--layout=image", *PNG]
-    out = build(pairs / "out", "--image_column=left,right", *flags)
-    for record, row in zip(open_dataset(out).records("train"), rows_in_order(out, pairs), strict=True):
-        check_pixels(record["left"], pairs / row["left"])
-        check_pixels(record["right"], pairs / row["right"])
 
 
 # What is missing or wrong
@@ -365,15 +344,3 @@ def test_people_see_all_images(pairs, build_pairs, run):
     np.testing.assert_array_equal(drawn[:25, 30 : 30 + record["right"].shape[1]], record["right"])
     assert run("report", out).code == 0
     assert 'width="' in (out / "report.html").read_text()
-
-
-def test_a_folder_of_hugging_face_with_lists_of_images_is_converted(pairs, build):
-    rows = [{f"{name}_file_name": row[name] for name in ("left", "right")} for row in rows_of(pairs / "pairs.jsonl")]
-    lists = [{"file_names": row["views"], "label": row["label"]} for row in rows_of(pairs / "pairs.jsonl")]
-    (pairs / "in").mkdir()
-    for folder in "lrv":
-        (pairs / folder).rename(pairs / "in" / folder)
-    write_table(pairs / "in/metadata.jsonl", [row | more for row, more in zip(rows, lists, strict=True)])
-    out = build(pairs / "out", "--source=hf_folder", f"--input={pairs / 'in'}", *PNG)
-    assert {one.name for one in open_dataset(out).layout.features} == {"left", "right", "images", "label", "filename"}
-    assert sorted(len(one["images"]) for one in open_dataset(out).records("train")) == [0, 1, 2, 3]

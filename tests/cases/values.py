@@ -4,6 +4,7 @@
   of such a line, `[cat|dog]` has one word after the other, and `[x*300]` has a character 300 times.
 - `!in/utf-16 "text"` is a text in an encoding.
 - `!picture red 8x8` has the bytes of a picture.
+- `!tfrecord [{name: text}, {40: {name: 3}}]` is a file of examples, also of as many as a number says.
 - `!parquet {rows: [...], types: {...}, features: {...}, ...}` is a Parquet file. `types` has Arrow's names of the types
   of columns, `features` has the description that Hugging Face's datasets writes; the rest are options of the writer.
 """
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from tests.framing import example_of, framed
 from tests.pictures import picture
 
 
@@ -58,9 +60,23 @@ def parquet_of(
     return content.getvalue()
 
 
+def _tfrecord(rows: Sequence[Mapping[Any, Any]]) -> bytes:
+    """Returns the file of `!tfrecord`."""
+    counts = [pair for row in rows for pair in (row.items() if isinstance(next(iter(row)), int) else [(1, row)])]
+    return framed(*(example_of(_bytes_in(row)) for count, row in counts for _ in range(count)))
+
+
+def _bytes_in(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _bytes_in(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_bytes_in(one) for one in value]
+    return value.encode() if isinstance(value, str) else value
+
+
 def add_tags(loader: Any) -> None:
     """Teaches a loader of YAML the tags."""
-    for tag, make in {"!lines": _lines, "!picture": picture, "!parquet": parquet_of}.items():
+    for tag, make in {"!lines": _lines, "!picture": picture, "!parquet": parquet_of, "!tfrecord": _tfrecord}.items():
         loader.add_constructor(tag, functools.partial(_construct, make))
     loader.add_multi_constructor("!in/", lambda loader, name, node: loader.construct_scalar(node).encode(name))
 

@@ -73,11 +73,13 @@ def find_drafts(path: str) -> tuple[list[str], str]:
     Raises:
       OSError: the input cannot be read.
     """
+    root = path.rstrip("/")
     if not names_several(path) and storage.is_folder(path):
         files = listed = list_some(path)
     else:
         files = find_entries(path)
-        listed = list_some(storage.dirname(files[0].path))
+        root = storage.dirname(files[0].path)
+        listed = list_some(root)
     images = [file for file in listed if is_image_name(file.path)]
     documents: dict[str, list[Document]] = {}
     names: dict[str, str] = {}
@@ -102,7 +104,7 @@ def find_drafts(path: str) -> tuple[list[str], str]:
     stems = {posixpath.splitext(one.path)[0].rpartition("/")[2] for one in images}
     texts = [one.path for one in listed if extension_of(one.path) == ".txt"]
     of_images = [one for one in texts if posixpath.splitext(one)[0].rpartition("/")[2] in stems]
-    folder = posixpath.dirname(of_images[0])[len(path.rstrip("/")) + 1 :] if len(of_images) > 1 else ""
+    folder = posixpath.dirname(of_images[0])[len(root) + 1 :] if len(of_images) > 1 else ""
     return [], posixpath.join(folder, "*.txt") if len(of_images) > 1 else ""
 
 
