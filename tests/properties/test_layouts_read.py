@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from beam_tfrecords import Dataset, build, open_dataset
+from beam_tfrecords import Dataset, Sample, build, open_dataset
 from tests import tensorflow as tf
 from tests.framing import Example, framed, records_of
 from tests.pictures import picture
@@ -34,7 +35,10 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     **{f"detection_{name}": {**_OBJECTS, "layout": f"detection_{name}"} for name in ("masks", "keypoints", "polygons")},
     "tfds": {**_OBJECTS, "layout": "tfds"},
     "captions": {**_ROWS, "layout": "captions"},
-    "several": {**_ROWS, "image_column": "image,right,views", "layout": "image"},
+    **{
+        name: {**_ROWS, "image_column": "image,right,views", "layout": "image", "image_encoding": encoding}
+        for name, encoding in (("several", "png"), ("several_raw", "raw"), ("several_webp", "webp"))
+    },
     "vector": {
         **_ROWS,
         "layout": {"image": "image.encoded", "points": {"field": "columns.x0..x2", "type": "float"}, "key": "key"},
@@ -73,7 +77,7 @@ def built(tmp_path_factory) -> Callable[[str], Dataset]:
         if not (root / name).exists():
             paths = {key: str(root / LAYOUTS[name][key]) for key in ("input", "mask_root") if key in LAYOUTS[name]}
             images = {"image_root": str(root / "images")} if LAYOUTS[name]["input"] == "x.json" else {}
-            build(output=str(root / name), quiet=True, **{**LAYOUTS[name], **paths, **images, "image_encoding": "png"})
+            build(output=str(root / name), quiet=True, **{"image_encoding": "png", **LAYOUTS[name], **paths, **images})
         return open_dataset(root / name)
 
     return build_layout
@@ -208,6 +212,40 @@ def test_verify_finds_what_does_not_fit(built, tmp_path, what):
     assert any(problem in finding for finding in open_dataset(copy).verify())
 
 
+def test_the_index_describes_the_first_image(built):
+    (index,) = (Path(built("several").path) / "index").iterdir()
+    rows = pq.read_table(index).to_pylist()
+    assert {(row["uri"], row["height"], row["width"]) for row in rows} == {(f"images/{one}", 20, 30) for one in SIZES}
+
+
+# Vectors, and points that move with the image.
+
+
+def with_means(sample: Sample) -> Sample:
+    means = {f"mean{place}": float(sample.image[..., place].mean()) for place in range(3)}
+    return sample.replace(columns={**sample.columns, **means})
+
+
+def test_a_function_makes_the_columns_of_a_vector(built, tmp_path):
+    source = Path(built("vector").path).parent
+    layout = {"image": "image.encoded", "points": {"field": "columns.mean0..mean2", "type": "float"}}
+    dataset = build(f"{source}/t.jsonl", str(tmp_path / "out"), quiet=True, layout=layout, map=with_means)
+    assert {tuple(record["points"]) for record in dataset.records("train")} == {(128, 128, 128)}
+
+
+@pytest.mark.parametrize("mode", ["crop", "pad", "exact"])
+def test_a_reader_moves_points_as_a_build_does(tmp_path, mode):
+    save(tmp_path / "0.png", picture("red 60x40"))
+    save(tmp_path / "t.csv", "path,eye_x,eye_y,nose_x,nose_y,ear_x,ear_y\n0.png,20,10,30,20,5,38\n")
+    points = {"field": "columns.eye_x..ear_y", "type": "float", "moves": "points"}
+    settings = {"layout": {"image": "image.encoded", "points": points}, "image_encoding": "png", "quiet": True}
+    resized = {"image_size": (30, 24), "resize_mode": mode}
+    stored = build(f"{tmp_path}/t.csv", f"{tmp_path}/stored", **settings)
+    (expected,) = build(f"{tmp_path}/t.csv", f"{tmp_path}/built", **settings, **resized).records("train")
+    for record in (*stored.records("train", **resized), *load(stored, "train", **resized)):
+        assert [float(side) for side in record["points"]] == pytest.approx([*expected["points"]], abs=1e-5)
+
+
 # What people see.
 
 
@@ -282,3 +320,18 @@ def test_the_report_shows_what_inspect_draws(built, tmp_path, run, name):
     shown = [np.asarray(one.convert("RGB"), int) for one in found]
     # They are JPEGs of low quality.
     assert min(np.abs(one - drawn).mean() for one in shown if one.shape == drawn.shape) < 20
+
+
+def test_people_see_the_length_of_a_vector(built, run):
+    dataset = built("vector")
+    assert "columns.x0..x2 (3 values)" in run("inspect", f"--dataset={dataset.path}").out
+    assert "float, 3 values" in (Path(dataset.path) / "README.md").read_text()
+
+
+def test_a_dry_run_counts_objects(built, tmp_path, run):
+    source = Path(built("tfds").path).parent
+    words = [f"--input={source}/x.json", f"--image_root={source}/images", f"--output={tmp_path / 'out'}", "--dry_run"]
+    shown = run("convert", *words).out
+    assert "classes: cat 2, dog 1" in shown
+    assert "2 cat" in shown
+    assert "(no object)" in shown
