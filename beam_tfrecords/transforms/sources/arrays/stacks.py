@@ -164,7 +164,7 @@ class StackSource(RowSource):
     ) -> SampleRef:
         # Includes the shape, so that reading the file in another way changes the fingerprint.
         fingerprint = f"{partition.fingerprint}@{stack.name}{number}:{stack.axes}{list(stack.shape)}"
-        located = Located(_key(stack, number), {IMAGE: place}, stack.size, fingerprint)
+        located = Located(_key(stack, number), number, {}, {IMAGE: place}, stack.size, fingerprint)
         values = {name: row.get(name) for name in self._cells.needed}
         return self._cells.sample(values, located, prefix=partition.key_prefix, split=self._split(partition, stack))
 

@@ -29,11 +29,11 @@ from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
-from beam_tfrecords.transforms.sources.tables.list_file import ListParser
+from beam_tfrecords.transforms.sources.tables.list_file import ListTable
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, open_table
-from beam_tfrecords.transforms.sources.tables.text_table import TextTable, name_alike
+from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 from beam_tfrecords.transforms.splits import split_of_folder
 
 # Number of tables to look at.
@@ -308,9 +308,7 @@ def _suggest(found: Mapping[str, tuple[str, dict[str, Any]]], root: str, **sourc
 def _open_lists(paths: Sequence[str], root: str) -> Tables:
     """Returns path -> list and its first rows, whose columns have the names that all lists of a request give them."""
     opened = {path: found[0] for path in paths if (found := read_first_rows(storage.join(root, path)))}
-    lists = {
-        path: one for path, one in opened.items() if isinstance(one, TextTable) and isinstance(one.parser, ListParser)
-    }
+    lists = {path: one for path, one in opened.items() if isinstance(one, ListTable)}
     alike = zip(lists, name_alike([*lists.values()]), strict=True)
     return {path: (table, table.head(table.columns, FIRST_ROWS)) for path, table in alike}
 

@@ -47,9 +47,9 @@ from beam_tfrecords.transforms.sources.records.record_rows import FILE_NAMES, co
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, is_label, read_cell
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
-from beam_tfrecords.transforms.sources.tables.row_values import RowReader, number_key
-from beam_tfrecords.transforms.sources.tables.table import FirstRows
-from beam_tfrecords.transforms.sources.tables.table_rows import NamedImageFinder, NamedImages
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowImages, RowReader, number_key
+from beam_tfrecords.transforms.sources.tables.table import FirstRows, Row
+from beam_tfrecords.transforms.sources.tables.table_rows import NamedImages
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import Splits
@@ -200,7 +200,8 @@ class TfrecordSource(RowSource):
         length = self._lengths.get(partition.uri)
         number, end = 0, 0
         roots = self._roots[partition.uri].own or self._roots[partition.uri].every
-        finder = NamedImageFinder(self._cells.columns, roots, allow_outside_root=self._allow_outside_root)
+        named = NamedImages(self._cells.columns, roots, allow_outside_root=self._allow_outside_root)
+        images = _RecordImages(self, named, partition, staging)
         cells = dataclasses.replace(self._cells, class_names=self.class_names.get(storage.dirname(partition.uri), ()))
         try:
             for record, is_compressed in scan_file(partition):
@@ -209,7 +210,7 @@ class TfrecordSource(RowSource):
                         raise corrupt(record)
                 else:
                     end = record.offset + record.length
-                yield self._read(cells, finder, partition, record, staging, tally, is_compressed=is_compressed)
+                yield self._read(cells, images, record, tally, is_compressed=is_compressed)
                 number += 1
             if number < (length or 0):
                 detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
@@ -223,27 +224,18 @@ class TfrecordSource(RowSource):
     def _read(
         self,
         cells: RowReader,
-        finder: NamedImageFinder,
-        partition: Partition,
+        images: _RecordImages,
         record: Record | RecordError,
-        staging: StagingFiles,
         tally: Tally,
         *,
         is_compressed: bool,
     ) -> SampleRef:
         """Returns the sample of a record; a rejected one for a damaged record."""
         number = record.number if isinstance(record, Record) else record.record
-        located = _RecordImages(
-            # A number is only unique with the name of its file; a key from a feature stays in other files.
-            partition.key_prefix + number_key(number),
-            finder=finder,
-            number=number,
-            record=record,
-            partition=partition,
-            source=self,
-            staging=staging,
-            is_compressed=is_compressed,
-        )
+        partition = images.partition
+        # A number is only unique with the name of its file; a key from a feature stays in other files.
+        key = partition.key_prefix + number_key(number)
+        located = _LocatedRecord(key, number, record=record, is_compressed=is_compressed)
         row: dict[str, Any] | SampleError
         try:
             if isinstance(record, RecordError):
@@ -261,61 +253,75 @@ class TfrecordSource(RowSource):
             row = invalid_row(f"record {number} at byte {record.offset:,}: {error}")
         except SampleError as error:
             row = error
-        return cells.sample(row, located, prefix="", split=self._splits.get(partition.uri))
+        return cells.sample(row, located, images, prefix="", split=self._splits.get(partition.uri))
 
 
 @dataclasses.dataclass(kw_only=True)
-class _RecordImages(NamedImages):
-    """The image, mask and objects of a record.
+class _LocatedRecord(Located):
+    """Data of a record besides its values.
 
     Attributes:
-      staging: receives images whose bytes are not in the file.
       is_compressed: whether the file is compressed.
       features: features of the record; empty if the record cannot be parsed.
     """
 
-    number: int
     record: Record | RecordError
-    partition: Partition
-    source: TfrecordSource
-    staging: StagingFiles
     is_compressed: bool
     features: ParsedExample = dataclasses.field(default_factory=dict)
 
-    def placeholder(self) -> dict[str, Locator]:
-        """See `Located.placeholder`."""
-        return {IMAGE: Range(self.partition.uri, self.record.offset, 0, self._name)}
 
-    @property
-    def _name(self) -> str:
-        return f"{self.partition.uri}#{self.number}"
+@dataclasses.dataclass(frozen=True)
+class _RecordImages(RowImages):
+    """Finds the images, masks and objects of the records in a file.
 
-    def find(self, row: Mapping[str, Any]) -> None:
-        """See `Located.find`."""
-        assert isinstance(self.record, Record)
-        source, mask = self.source, self.source.plan.mask
+    Attributes:
+      named: finds images that the records name.
+      staging: receives images whose bytes are not in the file.
+    """
+
+    source: TfrecordSource
+    named: NamedImages
+    partition: Partition
+    staging: StagingFiles
+
+    def read_paths(self, row: Mapping[str, Any], found: Located) -> None:
+        """See `RowImages.read_paths`."""
+        self.named.read_paths(row, found)
+
+    def place(self, row: Row | SampleError, found: Located) -> dict[str, Locator]:
+        """See `RowImages.place`."""
+        assert isinstance(found, _LocatedRecord)
+        return {IMAGE: Range(self.partition.uri, found.record.offset, 0, f"{self.partition.uri}#{found.number}")}
+
+    def find(self, row: Mapping[str, Any], found: Located) -> None:
+        """See `RowImages.find`."""
+        assert isinstance(found, _LocatedRecord)
+        assert isinstance(found.record, Record)
+        source, mask, data = self.source, self.source.plan.mask, found.record.data
         if source.kept is not None:
-            self._keep(source.kept)
+            _check_kept(found.record, found.features, source.kept)
+            found.images = {RECORD: self._locate(found, data)}
+            found.size, found.fingerprint = len(data), content_hash(data)
             return
-        if self.paths:
-            super().find(row)
+        if found.paths:
+            self.named.find(row, found)
         else:
-            found = dict(self._find_images())
-            self.size = next((one.length for one in found.values()), 0)
+            images = dict(self._find_images(found))
+            found.size = next((one.length for one in images.values()), 0)
             # The same record in another file is the same sample.
-            self.fingerprint = content_hash(self.record.data)
-            image = found.get(IMAGE)
+            found.fingerprint = content_hash(data)
+            image = images.get(IMAGE)
             if isinstance(image, PixelRange):
                 # Reading the same record in another way is a change.
-                self.fingerprint += f":{image.axes}{list(image.shape)}{image.dtype}{image.limits or ''}"
-            self.images |= found
+                found.fingerprint += f":{image.axes}{list(image.shape)}{image.dtype}{image.limits or ''}"
+            found.images |= images
             if mask:
-                self.images[MASK] = self._image_of(mask, FailureReason.MASK_MISSING)
+                found.images[MASK] = self._image_of(found, mask, FailureReason.MASK_MISSING)
         if source.objects:
             names = source.class_names.get(storage.dirname(self.partition.uri), ())
-            self.objects = read_objects(self.features, source.objects, names)
+            found.objects = read_objects(found.features, source.objects, names)
 
-    def _find_images(self) -> Iterator[tuple[str, Range]]:
+    def _find_images(self, found: _LocatedRecord) -> Iterator[tuple[str, Range]]:
         """Yields the name of each image, and the image.
 
         Raises:
@@ -323,20 +329,13 @@ class _RecordImages(NamedImages):
         """
         plan = self.source.plan
         for name, feature in plan.features.items():
-            kind, values = self.features.get(feature, ("", []))
+            kind, values = found.features.get(feature, ("", []))
             if name in plan.lists and kind in ("", "bytes"):
-                yield from ((f"{name}[{number}]", self._locate(value)) for number, value in enumerate(values))
+                yield from ((f"{name}[{number}]", self._locate(found, value)) for number, value in enumerate(values))
             else:
-                yield name, self._image_of(feature)
+                yield name, self._image_of(found, feature)
 
-    def _keep(self, layout: Layout) -> None:
-        """Locates the whole record."""
-        assert isinstance(self.record, Record)
-        _check_kept(self.record, self.features, layout)
-        self.images = {RECORD: self._locate(self.record.data)}
-        self.size, self.fingerprint = len(self.record.data), content_hash(self.record.data)
-
-    def _image_of(self, name: str, missing: FailureReason = FailureReason.INVALID_ROW) -> Range:
+    def _image_of(self, found: _LocatedRecord, name: str, missing: FailureReason = FailureReason.INVALID_ROW) -> Range:
         """Returns the place of the image in a feature.
 
         Raises:
@@ -344,25 +343,24 @@ class _RecordImages(NamedImages):
         """
         pixels = self.source.plan.pixels.get(name)
         if pixels is not None:
-            read = pixels.read({one: read_cell(self.features.get(one)) for one in pixels.features})
-            at = self._locate(read.data)
+            read = pixels.read({one: read_cell(found.features.get(one)) for one in pixels.features})
+            at = self._locate(found, read.data)
             where = at.uri, at.offset, at.length, at.name, at.version
             return PixelRange(*where, shape=read.shape, axes=read.axes, dtype=read.dtype, limits=read.limits)
-        kind, values = self.features.get(name, ("", []))
+        kind, values = found.features.get(name, ("", []))
         if kind != "bytes" or len(values) != 1:
             detail = f"the feature {name!r} has {len(values)} images; expected 1"
             raise SampleError(Stage.LIST, missing, detail)
-        return self._locate(values[0])
+        return self._locate(found, values[0])
 
-    def _locate(self, image: bytes) -> Range:
+    def _locate(self, found: _LocatedRecord, image: bytes) -> Range:
         """Returns the byte range of an image: in the record, if it has these bytes, else in a staging file."""
-        assert isinstance(self.record, Record)
-        at = -1 if self.is_compressed else self.record.data.find(image)
+        assert isinstance(found.record, Record)
+        of, name = self.partition, f"{self.partition.uri}#{found.number}"
+        at = -1 if found.is_compressed else found.record.data.find(image)
         if at < 0:
-            return self.staging.add([image], size=len(image), name=self._name)
-        return Range(
-            self.partition.uri, self.record.offset + HEADER_BYTES + at, len(image), self._name, self.partition.version
-        )
+            return self.staging.add([image], size=len(image), name=name)
+        return Range(of.uri, found.record.offset + HEADER_BYTES + at, len(image), name, of.version)
 
 
 def _check_kept(record: Record, features: ParsedExample, layout: Layout) -> None:

@@ -38,25 +38,24 @@ class _RowEndsError(Exception):
     """The lines read so far are not one row."""
 
 
-@dataclasses.dataclass(frozen=True)
-class CsvParser:
-    """Parses a csv file.
+@dataclasses.dataclass(frozen=True, eq=False)
+class CsvTable(TextTable):
+    """A csv file.
 
     Quoting follows RFC 4180: a quoted cell may contain delimiters, line ends and doubled quotes. Empty lines
     are ignored.
 
     Attributes:
-      columns: names of the columns; empty if unknown.
       delimiter: cell delimiter.
       skip_spaces: whether to ignore spaces after a delimiter.
     """
 
-    columns: Sequence[str]
+    _: dataclasses.KW_ONLY
     delimiter: str
     skip_spaces: bool = False
 
-    def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
-        """See `RowParser.rows`; a row whose number of cells differs from the header's becomes an `InvalidRow`."""
+    def parse(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
+        """See `TextTable.parse`; a row whose number of cells differs from the header's becomes an `InvalidRow`."""
         wanted = [(name, self.columns.index(name)) for name in columns]
         width = len(self.columns)
         for row in self.read(lines):
@@ -102,7 +101,7 @@ class CsvParser:
                 yield read[0].number, cells
 
     def count(self, chunk: bytes, is_last: bool) -> tuple[int, int] | None:
-        """See `RowParser.count`; returns None if quotes may be damaged, so that the lines of rows are uncertain."""
+        """See `TextTable.count`; returns None if quotes may be damaged, so that the lines of rows are uncertain."""
         if b'"' not in chunk:
             if chunk[:1] in b"\r\n" or b"\n\n" in chunk or b"\n\r\n" in chunk:
                 return sum(line not in (b"", b"\r") for line in chunk.split(b"\n")), len(chunk)
@@ -203,8 +202,8 @@ def _open(path: str, settings: TableSettings, *, has_rest: bool) -> TextTable:
     if not settings.delimiter:
         if (refusal := refuse_list(path, start)) is not None:
             raise refusal
-        if (table := open_list(path, start, has_rest=has_rest)) is not None:
-            return table
+        if (listed := open_list(path, start, has_rest=has_rest)) is not None:
+            return listed
     encoding, notes = choose_encoding(path, start, settings.encoding)
     delimiter = settings.delimiter
     if delimiter is None:
@@ -214,11 +213,11 @@ def _open(path: str, settings: TableSettings, *, has_rest: bool) -> TextTable:
         cell for line in _lines(start.decode(encoding, "replace"))[1:] for cell in line.split(delimiter)[1:] if cell
     ]
     are_spaced = any(map(is_image_name, later)) and all(cell.startswith(" ") for cell in later)
-    parser = CsvParser((), delimiter)
+    table = CsvTable(path, (), encoding=encoding, delimiter=delimiter)
     with open_lines(path, encoding) as lines:
-        header, comments = next(parser.read(lines), None), 0
+        header, comments = next(table.read(lines), None), 0
         while isinstance(header, tuple) and len(header[1]) == 1 and header[1][0].startswith("#"):
-            header, comments = next(parser.read(lines), None), comments + 1
+            header, comments = next(table.read(lines), None), comments + 1
         if header is None:
             raise RequestError(
                 f"`input={path}` is empty; the first row of a csv file must name its columns", code="empty_file"
@@ -228,7 +227,7 @@ def _open(path: str, settings: TableSettings, *, has_rest: bool) -> TextTable:
         _, cells = header
         names, other_labels = tuple(cell.strip() for cell in cells), list[str]()
         is_data = _looks_like_data(names)
-        first = itertools.islice(parser.read(lines), _ROWS) if is_data else ()
+        first = itertools.islice(table.read(lines), _ROWS) if is_data else ()
         rows = [row[1] for row in first if not isinstance(row, InvalidRow)]
     if is_data:
         names, other_labels = _name_columns(path, rows or [cells])
@@ -240,15 +239,13 @@ def _open(path: str, settings: TableSettings, *, has_rest: bool) -> TextTable:
             f"{', '.join(names)}",
             code="duplicate_column",
         )
-    return TextTable(
-        path,
-        names,
-        encoding,
-        CsvParser(names, delimiter, skip_spaces=are_spaced or (not is_data and cells != [*names])),
+    return dataclasses.replace(
+        table,
+        columns=names,
+        skip_spaces=are_spaced or (not is_data and cells != [*names]),
         skips=comments + (not is_data),
         has_header=not is_data,
         notes=notes,
-        delimiter=delimiter,
         other_labels=other_labels,
     )
 

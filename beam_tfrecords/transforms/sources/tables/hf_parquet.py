@@ -56,9 +56,9 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import (
     read_rows,
 )
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
-from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowImages, RowReader
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
-from beam_tfrecords.transforms.sources.tables.table_rows import NamedImageFinder, NamedImages, list_rows
+from beam_tfrecords.transforms.sources.tables.table_rows import NamedImages, list_rows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -163,25 +163,11 @@ class HfParquetSource(RowSource):
             check_columns(needed, file.schema_arrow.names)
             with parsing():
                 check_pages(plain, file.metadata, group, needed)
-            finder = NamedImageFinder(
-                cells.columns, self._roots[partition.uri], allow_outside_root=self._allow_outside_root
-            )
             stored = {of: _StoredImageFinder(partition, plain, metadata, of) for of in self._images.values()}
-
-            def locate(number: int, row: Row) -> Located:
-                images = {} if isinstance(row, InvalidRow) else _name_cells(self._images, row)
-                return _CellImages(
-                    number_key(number),
-                    finder=finder,
-                    cells=images,
-                    row=number,
-                    partition=partition,
-                    stored=stored,
-                    staging=staging,
-                )
-
+            named = NamedImages(cells.columns, self._roots[partition.uri], allow_outside_root=self._allow_outside_root)
+            images = _CellImages(self._images, named, stored, partition, staging)
             rows = self._rows(file, group)
-            for ref in list_rows(cells, rows, locate, prefix=partition.key_prefix, split=split, first=first):
+            for ref in list_rows(cells, rows, images, prefix=partition.key_prefix, split=split, first=first):
                 yield ref
                 count += 1
             if count < metadata.num_rows:
@@ -216,50 +202,50 @@ class HfParquetSource(RowSource):
                     yield row if isinstance(row, InvalidRow) else {**row, **dict(zip(named, images, strict=True))}
 
 
-@dataclasses.dataclass(kw_only=True)
-class _CellImages(NamedImages):
-    """The images of a row, given as bytes or as paths.
+@dataclasses.dataclass(frozen=True)
+class _CellImages(RowImages):
+    """Finds the images of a row group, given as bytes or as paths.
 
     Attributes:
-      cells: name of an image -> its column, bytes and path; images of a list have numbered names.
-      row: number of the row in its file.
+      columns: name of an image -> its column.
+      named: finds images that are given as paths.
       stored: column -> finder of its images in this row group.
     """
 
-    cells: _Images
-    row: int
-    partition: Partition
+    columns: Mapping[str, str]
+    named: NamedImages
     stored: Mapping[str, _StoredImageFinder]
+    partition: Partition
     staging: StagingFiles
 
-    def placeholder(self) -> dict[str, Locator]:
-        """See `Located.placeholder`."""
-        name = next(iter(self.cells), IMAGE)
-        return {name: Range(self.partition.uri, 0, 0, self._shown(name))}
+    def place(self, row: Row | SampleError, found: Located) -> dict[str, Locator]:
+        """See `RowImages.place`."""
+        cells = _name_cells(self.columns, row) if isinstance(row, Mapping) else {}
+        name, (*_, path) = next(iter(cells.items()), (IMAGE, (None,)))
+        return {name: Range(self.partition.uri, 0, 0, self._shown(found, path))}
 
-    def _shown(self, name: str) -> str:
+    def _shown(self, found: Located, path: str | None) -> str:
         """Returns the name of an image for messages."""
-        *_, path = self.cells.get(name, (None,))
-        return f"{self.partition.uri}#{self.key}" + (f"/{path}" if path else "")
+        return f"{self.partition.uri}#{found.key}" + (f"/{path}" if path else "")
 
-    def find(self, row: Mapping[str, Any]) -> None:
-        """See `Located.find`."""
+    def find(self, row: Mapping[str, Any], found: Located) -> None:
+        """See `RowImages.find`."""
         fingerprints = dict[str, None]()
-        for name, (column, data, path) in self.cells.items():
+        for name, (column, data, path) in _name_cells(self.columns, row).items():
             if data is not None:
-                size, shown = len(data), self._shown(name)
-                self.images[name] = self.stored[column].find(data, shown) or self.staging.add(
+                size, shown = len(data), self._shown(found, path)
+                found.images[name] = self.stored[column].find(data, shown) or self.staging.add(
                     [data], size=size, name=shown
                 )
-                fingerprints[f"{self.partition.fingerprint}@{self.row}"] = None
+                fingerprints[f"{self.partition.fingerprint}@{found.number}"] = None
             elif path:
-                size, fingerprint = self._add_file(name, path)
+                size, fingerprint = self.named.add_file(found, name, path)
                 fingerprints[of_path(fingerprint, path)] = None
             else:
                 reason = FailureReason.MASK_MISSING if name == MASK else FailureReason.INVALID_ROW
                 raise SampleError(Stage.LIST, reason, f"column {column!r} has neither bytes nor a path")
-            self.size = self.size if len(self.images) > 1 else size
-        self.fingerprint = join_fingerprints(fingerprints)
+            found.size = found.size if len(found.images) > 1 else size
+        found.fingerprint = join_fingerprints(fingerprints)
 
 
 def _name_cells(images: Mapping[str, str], row: Mapping[str, Any]) -> _Images:

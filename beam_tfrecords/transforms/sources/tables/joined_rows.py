@@ -58,7 +58,7 @@ class JoinedRows(TableFile):
         types = base.column_types
         if types is not None:
             types = {**types, **{name: kind for join in joins for name, kind in join.types.items()}}
-        kept = {name: getattr(base, name) for name in ("embedded", "delimiter", "other_labels", "has_words")}
+        kept = {name: getattr(base, name) for name in ("embedded", "other_labels", "has_words")}
         return cls(
             base.path,
             (*base.columns, *added),

@@ -218,8 +218,7 @@ def _without_header(file: TableFile) -> TableFile:
     """Returns a list of single words, of which the first is no header, because it differs from that of other lists."""
     if not isinstance(file, TextTable) or len(file.columns) > 1:
         return file
-    parser = dataclasses.replace(file.parser, columns=(IMAGE,))  # type: ignore[type-var]  # each parser is a dataclass
-    return dataclasses.replace(file, columns=(IMAGE,), parser=parser, skips=0, has_header=False)
+    return dataclasses.replace(file, columns=(IMAGE,), skips=0, has_header=False)
 
 
 def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
@@ -28,20 +27,11 @@ from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 _ROWS = 1000
 
 
-@dataclasses.dataclass(frozen=True)
-class JsonlParser:
-    """Parses JSON objects, one per line. Empty lines are ignored.
+class JsonlTable(TextTable):
+    """A table of JSON objects, one per line; its columns are the names in the first ones. Empty lines are ignored."""
 
-    Attributes:
-      columns: names in the first objects.
-      encoding: encoding of the text.
-    """
-
-    columns: Sequence[str]
-    encoding: str
-
-    def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
-        """See `RowParser.rows`.
+    def parse(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
+        """See `TextTable.parse`.
 
         A line that is not a JSON object is an `InvalidRow`, and so is one with a field of an important name that the
         first rows lack: leaving out a split or a label that appears late would be silent.
@@ -58,7 +48,7 @@ class JsonlParser:
                 yield {name: row.get(name) for name in columns}
 
     def count(self, chunk: bytes, is_last: bool) -> tuple[int, int]:
-        """See `RowParser.count`."""
+        """See `TextTable.count`."""
         objects = chunk.count(b"\n{") + chunk.startswith(b"{")
         if objects < chunk.count(b"\n") + (not chunk.endswith(b"\n")):
             # Some lines are empty, or do not start with a brace: counts the lines that are not empty.
@@ -82,7 +72,7 @@ def _read_object(line: Line) -> dict[str, Any] | InvalidRow:
     return row if isinstance(row, dict) else InvalidRow(f"line {line.number}: not a JSON object")
 
 
-def open_table(path: str, settings: TableSettings = DETECTED) -> TextTable:
+def open_table(path: str, settings: TableSettings = DETECTED) -> JsonlTable:
     """Opens a jsonl file, and reads its columns from the first objects.
 
     Raises:
@@ -97,7 +87,7 @@ def open_table(path: str, settings: TableSettings = DETECTED) -> TextTable:
         rows = itertools.islice(lines.until_damage(_read_objects(lines)), _ROWS)
         columns = tuple(dict.fromkeys(name for row in rows if not isinstance(row, InvalidRow) for name in row))
     if columns:
-        return TextTable(path, columns, encoding, JsonlParser(columns, encoding), notes=notes)
+        return JsonlTable(path, columns, encoding=encoding, notes=notes)
     raise RequestError(
         f"`input={path}` has no line with a JSON object; a jsonl file has one on every line", code="invalid_file"
     )

@@ -40,24 +40,23 @@ _ROWS = 50
 _EXTENSIONS = (".txt", ".lst", ".list")
 
 
-@dataclasses.dataclass(frozen=True)
-class ListParser:
-    """Parses an image list.
+@dataclasses.dataclass(frozen=True, eq=False)
+class ListTable(TextTable):
+    """An image list. Its columns end with `label` if the folder of an image is its class.
 
     Attributes:
-      columns: columns of the cells; ends with `label` if the folder of an image is its class.
       cells: number of cells in a row; 0 if everything after the first cell is a single cell.
       delimiter: delimiter of the cells; None for any white space.
       joined: column -> text file next to the list with its values, keyed by the cells of `column_1`.
     """
 
-    columns: Sequence[str]
+    _: dataclasses.KW_ONLY
     cells: int
     delimiter: str | None
     joined: Mapping[str, str]
 
-    def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
-        """See `RowParser.rows`."""
+    def parse(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
+        """See `TextTable.parse`."""
         joined = {name: _read_values(path) for name, path in self.joined.items()}
         for line in lines:
             cells = _split(line.text, self.delimiter, cells=self.cells)
@@ -76,17 +75,16 @@ class ListParser:
                 yield {name: row[name] for name in columns}
 
     def count(self, chunk: bytes, is_last: bool) -> tuple[int, int]:
-        """See `RowParser.count`."""
+        """See `TextTable.count`."""
         return sum(1 for line in chunk.splitlines() if line.strip()), len(chunk)
 
 
 def has_names_only(table: Table) -> bool:
     """Whether a row has only the name of an image, whatever columns follow from it."""
-    parser = table.parser if isinstance(table, TextTable) else None
-    return isinstance(parser, ListParser) and parser.cells == 1 and not parser.joined
+    return isinstance(table, ListTable) and table.cells == 1 and not table.joined
 
 
-def open_list(path: str, start: bytes, *, has_rest: bool = False) -> TextTable | None:
+def open_list(path: str, start: bytes, *, has_rest: bool = False) -> ListTable | None:
     """Opens an image list; returns None if the text is not an image list.
 
     Args:
@@ -136,11 +134,13 @@ def open_list(path: str, start: bytes, *, has_rest: bool = False) -> TextTable |
     other_labels = [] if header or joined else find_other_labels(by_column, columns, are_words=has_words)
     columns = [*dict.fromkeys([*columns, *joined])]
     note = f"{printable(storage.basename(path))}: a list without a header, read as the columns {', '.join(columns)}"
-    return TextTable(
+    return ListTable(
         path,
         columns,
-        encoding,
-        ListParser(columns, width if is_even else 0, delimiter, joined),
+        encoding=encoding,
+        cells=width if is_even else 0,
+        delimiter=delimiter,
+        joined=joined,
         skips=skips,
         has_header=header is not None,
         notes=[] if header else [note],

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Locator, PixelRange, Range, SampleRef
@@ -29,44 +29,41 @@ from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.cells import check_columns, invalid_row
 from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
-from beam_tfrecords.transforms.sources.tables.row_values import Located, number_key
-from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table, open_table
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowImages
+from beam_tfrecords.transforms.sources.tables.table import FirstRows, Row, Table, open_table
 from beam_tfrecords.transforms.sources.tables.table_rows import list_rows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tally import Tally
 
 
-@dataclasses.dataclass(kw_only=True)
-class _RowPixels(Located):
-    """The image whose pixels are in a row.
+@dataclasses.dataclass(frozen=True)
+class _RowPixels(RowImages):
+    """Finds the images whose pixels are in the rows.
 
     Attributes:
       columns: the column with all pixels as text, or one column per pixel.
       shape: shape of the images, [H, W] or [H, W, C]; with one column, images may differ in size, but all are square.
     """
 
-    row: Row
-    number: int
     columns: Sequence[str]
     shape: tuple[int, ...]
     partition: Partition
     staging: StagingFiles
 
-    def placeholder(self) -> dict[str, Locator]:
-        """See `Located.placeholder`."""
-        return {IMAGE: Range(self.partition.uri, 0, 0, f"{self.partition.uri}#{self.key}")}
+    def place(self, row: Row | SampleError, found: Located) -> dict[str, Locator]:
+        """See `RowImages.place`."""
+        return {IMAGE: Range(self.partition.uri, 0, 0, f"{self.partition.uri}#{found.key}")}
 
-    def find(self, row: Mapping[str, Any]) -> None:
-        """See `Located.find`."""
-        assert not isinstance(self.row, InvalidRow)
-        pixels = _read_pixels(self.row, self.columns)
+    def find(self, row: Mapping[str, Any], found: Located) -> None:
+        """See `RowImages.find`."""
+        pixels = _read_pixels(row, self.columns)
         shape = tuple(square_shape(len(pixels))) if len(self.columns) == 1 else self.shape
         if not shape or len(shape) != len(self.shape):
             raise invalid_row(f"{len(pixels):,} pixels, which make no square image")
-        copied = self.staging.add([pixels], size=len(pixels), name=f"{self.partition.uri}#{self.key}")
+        copied = self.staging.add([pixels], size=len(pixels), name=f"{self.partition.uri}#{found.key}")
         where = copied.uri, copied.offset, copied.length, copied.name, copied.version
-        self.images[IMAGE] = PixelRange(*where, shape=shape, axes="HWC" if len(shape) == 3 else "HW")
-        self.size, self.fingerprint = len(pixels), f"{self.partition.fingerprint}@{self.number}"
+        found.images[IMAGE] = PixelRange(*where, shape=shape, axes="HWC" if len(shape) == 3 else "HW")
+        found.size, found.fingerprint = len(pixels), f"{self.partition.fingerprint}@{found.number}"
 
 
 def _read_pixels(row: Mapping[str, Any], columns: Sequence[str]) -> bytes:
@@ -127,19 +124,9 @@ class PixelTableSource(RowSource):
         needed = tuple(dict.fromkeys([*self._cells.needed, *self._pixels]))
         check_columns(needed, table.columns)
 
-        def locate(number: int, row: Row) -> Located:
-            return _RowPixels(
-                number_key(number),
-                row=row,
-                number=number,
-                columns=self._pixels,
-                shape=self._shape,
-                partition=partition,
-                staging=staging,
-            )
-
+        images = _RowPixels(self._pixels, self._shape, partition, staging)
         split = self._splits.get(partition.uri)
-        yield from list_rows(self._cells, table.rows(needed), locate, prefix=partition.key_prefix, split=split)
+        yield from list_rows(self._cells, table.rows(needed), images, prefix=partition.key_prefix, split=split)
 
     def _choose_label(self, table: FirstRows, settings: TableSettings, needs: Needs) -> str | None:
         named = [name for name in table.columns if is_label_name(name)]

@@ -59,33 +59,44 @@ class Located:
 
     Attributes:
       key: key of the sample if no column has it, without the prefix of its table.
+      number: number of the row in its file.
+      paths: name of an image -> its path in the row.
       images: as in `SampleRef.images`; likewise `size` and `fingerprint`.
       objects: annotated objects from outside the cells.
     """
 
     key: str
+    number: int = 0
+    paths: dict[str, str] = dataclasses.field(default_factory=dict)
     images: dict[str, Locator] = dataclasses.field(default_factory=dict)
     size: int = 0
     fingerprint: str = ""
     objects: Objects | None = None
 
-    def read_paths(self, row: Mapping[str, Any]) -> None:
+
+class RowImages:
+    """Finds the images of rows; none, or those that are known already."""
+
+    def read_paths(self, row: Mapping[str, Any], found: Located) -> None:
         """Reads the image paths, the first of which may become the key.
 
         Raises:
           SampleError: a cell has no path.
         """
 
-    def placeholder(self) -> dict[str, Locator]:
-        """Returns the place of the images for messages, if none was found."""
-        return {}
-
-    def find(self, row: Mapping[str, Any]) -> None:
+    def find(self, row: Mapping[str, Any], found: Located) -> None:
         """Finds the images, after all other values are read.
 
         Raises:
           SampleError: an image does not exist.
         """
+
+    def place(self, row: Row | SampleError, found: Located) -> dict[str, Locator]:
+        """Returns the place of the images for messages, if none was found."""
+        return {}
+
+
+NO_IMAGES = RowImages()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,12 +189,21 @@ class RowReader:
         ]
         return {**row, **dict.fromkeys(blank)} if blank else row
 
-    def sample(self, row: Row | SampleError, located: Located, *, prefix: str, split: str | None) -> SampleRef:
+    def sample(
+        self,
+        row: Row | SampleError,
+        located: Located,
+        images: RowImages = NO_IMAGES,
+        *,
+        prefix: str,
+        split: str | None,
+    ) -> SampleRef:
         """Returns the reference of a row; a rejected one if a value is invalid or an image does not exist.
 
         Args:
           row: the needed columns of the row, or the error of reading it.
-          located: finds the images.
+          located: what is known of the sample; receives the images.
+          images: finds the images.
           prefix: prefix of the key.
           split: split of the row if no column states it.
         """
@@ -196,12 +216,12 @@ class RowReader:
             error = row.error if isinstance(row, UnjoinedRow) else None
             row = self.blank(row)
             key = "" if of.key is None else storage.shown(read_text(row, of.key))
-            located.read_paths(row)
+            images.read_paths(row, located)
             if error is not None:
                 raise error
             split = self.split(row) if of.split else split
             label, columns, group = self.label(row), self.values(row), self.group(row)
-            located.find(row)
+            images.find(row, located)
             return SampleRef(
                 prefix + (key or located.key),
                 located.images,
@@ -215,8 +235,8 @@ class RowReader:
             )
         except SampleError as error:
             failure = (error.reason.value, error.detail)
-            images = located.images or located.placeholder()
-            return SampleRef(prefix + (key or located.key), images, split=split, failure=failure)
+            known = located.images or images.place(row, located)
+            return SampleRef(prefix + (key or located.key), known, split=split, failure=failure)
 
     def samples(self, rows: Sequence[Mapping[str, Any]], first: int, *, prefix: str, split: str | None) -> RefColumns:
         """Converts several rows without images; see `sample`.

@@ -79,7 +79,6 @@ class Table(abc.ABC):
       column_types: column -> "int64", "float" or "bytes"; None if the format has no types.
       notes: notes on findings about the file.
       embedded: columns that may contain image bytes.
-      delimiter: cell delimiter of a csv file; None for other formats.
       other_labels: columns that may be the label as well as `label`, if the file does not name its columns.
       has_words: whether a class or a text of several words may be several cells.
     """
@@ -90,7 +89,6 @@ class Table(abc.ABC):
     column_types: Mapping[str, str] | None = None
     notes: Sequence[str] = ()
     embedded: Sequence[str] = ()
-    delimiter: str | None = None
     other_labels: Sequence[str] = ()
     has_words: bool = False
 

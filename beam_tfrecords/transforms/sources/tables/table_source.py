@@ -6,10 +6,13 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
+from beam_tfrecords.storage.reading import unchanged
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, SampleRef
+from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, has_labels
@@ -24,13 +27,14 @@ from beam_tfrecords.transforms.sources.inputs import (
     keep_inputs,
     quote_input,
 )
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
-from beam_tfrecords.transforms.sources.tables.row_values import row_reader
+from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
 from beam_tfrecords.transforms.sources.tables.table import RowRange, TableFile, available
-from beam_tfrecords.transforms.sources.tables.table_rows import TableReader
+from beam_tfrecords.transforms.sources.tables.table_rows import NamedImages, list_rows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -41,6 +45,57 @@ _LEAST_BYTES = 4 << 20
 _MOST_PAIRS = 1000
 # Number of images from which to choose a table's folder of images.
 _FIRST_IMAGES = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class TableReader:
+    """Reads the rows of one table as samples.
+
+    Attributes:
+      keys_are_pairs: as in `NamedImages`.
+    """
+
+    table: TableFile
+    file: InputFile
+    roots: Sequence[str]
+    mask_roots: Sequence[str]
+    allow_outside_root: bool
+    cells: RowReader
+    keys_are_pairs: bool
+
+    @property
+    def columns(self) -> Columns:
+        return self.cells.columns
+
+    def cut(self) -> tuple[list[Partition], list[str]]:
+        """Splits the table into row ranges for workers, and returns a note if it could not be split well."""
+        ranges, problem = retry_faults(self.table.path, self.table.cut)
+        name = printable(storage.basename(self.table.path))
+        notes = [f"{name}: one process lists most of its rows, because {problem}"] if problem else []
+        # `samples` checks the version.
+        file = Partition.of(self.file.entry, key_prefix=self.file.key_prefix)
+        file = dataclasses.replace(file, version="", identifies=False)
+        return [dataclasses.replace(file, part=tuple(part)) for part in ranges] or [file], notes
+
+    def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
+        """Yields the references of the table or of a range of its rows."""
+        images = NamedImages(
+            self.columns,
+            self.roots,
+            self.mask_roots,
+            allow_outside_root=self.allow_outside_root,
+            keys_are_pairs=self.keys_are_pairs,
+        )
+        has_files = self.columns.has_images or self.columns.mask is not None
+        with unchanged(self.table.path, self.file.entry.version):
+            yield from list_rows(
+                self.cells,
+                self.table.rows(self.cells.needed, part),
+                images if has_files else None,
+                prefix=self.file.key_prefix,
+                split=self.file.split,
+                first=part.row if part else 0,
+            )
 
 
 class TableSource(Source):
@@ -82,9 +137,7 @@ class TableSource(Source):
             self._readers.append(
                 TableReader(
                     table=table,
-                    file=file.entry,
-                    key_prefix=file.key_prefix,
-                    split=file.split,
+                    file=file,
                     roots=chosen,
                     mask_roots=_choose_root(table, mask, mask_roots, settings),
                     allow_outside_root=settings.allow_outside_root,
@@ -141,14 +194,14 @@ class TableSource(Source):
         if partition == WHOLE:
             yield from self._read_all(tally)
         for reader in self._readers:
-            if (reader.table.path, reader.key_prefix) == (partition.uri, partition.key_prefix):
+            if (reader.table.path, reader.file.key_prefix) == (partition.uri, partition.key_prefix):
                 yield from reader.samples(RowRange(*map(int, partition.part)) if partition.part else None)
 
     def _read_all(self, tally: Tally) -> Iterator[SampleRef | RefColumns]:
         without: str | None = None
         is_found = Content.MASK not in self.description.provides
         for reader in self._readers:
-            table = Partition.of(reader.file, key_prefix=reader.key_prefix)
+            table = Partition.of(reader.file.entry, key_prefix=reader.file.key_prefix)
             for ref in until_damage(reader.samples(), table, tally):
                 if not is_found and isinstance(ref, SampleRef) and ref.images:
                     is_found = MASK in ref.images
@@ -163,7 +216,7 @@ class TableSource(Source):
 
     def cut(self, listed: int) -> Sequence[Partition]:
         """See `Source.cut`; returns ranges of rows."""
-        if listed or sum(reader.file.size for reader in self._readers) < _LEAST_BYTES:
+        if listed or sum(reader.file.entry.size for reader in self._readers) < _LEAST_BYTES:
             return ()
         parts = []
         for reader in self._readers:

@@ -1,7 +1,8 @@
-"""Tables in text files. A form of text, such as csv, only adds a parser, which turns lines into rows."""
+"""Tables in text files. A form of text, such as csv, only adds how lines become rows."""
 
 from __future__ import annotations
 
+import abc
 import codecs
 import contextlib
 import dataclasses
@@ -12,7 +13,7 @@ import re
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import IO, NamedTuple, Protocol
+from typing import IO, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
@@ -219,12 +220,26 @@ RANGE_BYTES = 4 << 20
 _NOTED_BYTES = 64 << 20
 
 
-class RowParser(Protocol):
-    """Turns the lines of a text into rows. Picklable."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class TextTable(TableFile):
+    """A table in a text file.
 
-    def rows(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
+    Attributes:
+      encoding: encoding of the text.
+      skips: number of rows before the first sample, such as a header.
+      has_header: whether the file names its columns; otherwise its cells do.
+    """
+
+    _: dataclasses.KW_ONLY
+    encoding: str
+    skips: int = 0
+    has_header: bool = True
+
+    @abc.abstractmethod
+    def parse(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
         """Yields the rows with only these columns, those before the first sample included."""
 
+    @abc.abstractmethod
     def count(self, chunk: bytes, is_last: bool) -> tuple[int, int] | None:
         """Counts the rows in a chunk.
 
@@ -236,29 +251,11 @@ class RowParser(Protocol):
           The number of rows and their size in bytes; None if it is uncertain where rows start.
         """
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class TextTable(TableFile):
-    """A table in a text file.
-
-    Attributes:
-      encoding: encoding of the text.
-      parser: reads the rows.
-      skips: number of rows before the first sample, such as a header.
-      has_header: whether the file names its columns; otherwise its cells do.
-    """
-
-    encoding: str
-    parser: RowParser
-    _: dataclasses.KW_ONLY
-    skips: int = 0
-    has_header: bool = True
-
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
         """See `TableFile.rows`; a row that does not fit the columns becomes an `InvalidRow`."""
         with open_lines(self.path, self.encoding, part) as lines:
             skips = 0 if part and part.start else self.skips
-            yield from lines.until_damage(itertools.islice(self.parser.rows(lines, columns), skips, None))
+            yield from lines.until_damage(itertools.islice(self.parse(lines, columns), skips, None))
 
     def cut(self) -> tuple[Sequence[RowRange], str]:
         """See `TableFile.cut`; reads the file once."""
@@ -279,7 +276,7 @@ class TextTable(TableFile):
                 # A lone carriage return also ends a line, and a NUL damages its line.
                 is_plain = chunk.count(b"\r") == chunk.count(b"\r\n") and b"\0" not in chunk
                 mark = len(codecs.BOM_UTF8) if not start and chunk.startswith(codecs.BOM_UTF8) else 0
-                rows, used = (is_plain and self.parser.count(chunk[mark:], is_last)) or (0, 0)
+                rows, used = (is_plain and self.count(chunk[mark:], is_last)) or (0, 0)
                 if not used:
                     problem = f"a quote, carriage return or NUL from line {line:,} on may hide where rows begin"
                     ranges.append(RowRange(row, start, size, line))
@@ -309,7 +306,7 @@ def name_alike(tables: Sequence[TableFile]) -> list[TableFile]:
     The table whose cells name the most columns decides: in a short one, each row may have a class of its own.
     """
     bare = [table for table in tables if isinstance(table, TextTable) and not table.has_header]
-    if not bare or len(bare) < len(tables) or len({(type(table.parser), len(table.columns)) for table in bare}) > 1:
+    if not bare or len(bare) < len(tables) or len({(type(table), len(table.columns)) for table in bare}) > 1:
         return [*tables]
     best = min(bare, key=lambda table: sum(name.startswith(UNNAMED) for name in table.columns))
     return [_renamed(table, best) if [*table.columns] != [*best.columns] else table for table in bare]
@@ -321,7 +318,4 @@ def _renamed(table: TextTable, best: TextTable) -> TextTable:
         f"{name}: no header, read as the columns {', '.join(columns)}, as {printable(storage.basename(best.path))} is"
     )
     notes = [note for note in table.notes if "header" not in note]
-    parser = dataclasses.replace(table.parser, columns=columns)  # type: ignore[type-var]  # each parser is a dataclass
-    return dataclasses.replace(
-        table, columns=columns, parser=parser, notes=[*notes, shown], other_labels=best.other_labels
-    )
+    return dataclasses.replace(table, columns=columns, notes=[*notes, shown], other_labels=best.other_labels)
