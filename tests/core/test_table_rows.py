@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.tables import parquet_table, table_rows, text_table
+from beam_tfrecords.transforms.sources.tables import parquet_table, row_source, text_table
 from beam_tfrecords.transforms.sources.tables.csv_table import open_table as open_csv
 from beam_tfrecords.transforms.sources.tables.jsonl_table import open_table as open_jsonl
 from beam_tfrecords.transforms.sources.tables.parquet_table import open_table as open_parquet
@@ -382,8 +382,8 @@ def test_the_image_of_many_rows_is_looked_at_once(tmp_path, monkeypatch, is_ther
     rows = "".join(f"{name},1,2,3,4,dog\n" for name in names)
     (tmp_path / "boxes.csv").write_text(f"image,xmin,ymin,xmax,ymax,label\n{rows}")
     source, looked = open_source(tmp_path / "boxes.csv", needs_label=False, needs_objects=True), []
-    look = table_rows.look
-    monkeypatch.setattr(table_rows, "look", lambda uri: looked.append(uri) or look(uri))
+    look = row_source.look
+    monkeypatch.setattr(row_source, "look", lambda uri: looked.append(uri) or look(uri))
     samples = list(source.samples())
     assert [bool(sample.failure) for sample in samples] == [name == "a.jpg" and not is_there for name in names]
     assert len(looked) == 2

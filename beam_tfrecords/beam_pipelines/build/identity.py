@@ -139,7 +139,7 @@ def make_ledger(
     if spec.map is None:
         named = spec.class_names
         of_list: dict[Scalar, int] = dict(zip(named.names, named.numbers, strict=False)) if named is not None else {}
-        numbers = {**seen.class_numbers, **of_list} or number_labels(listing.labels)
+        numbers = {**seen.labels.numbers, **of_list} or number_labels(listing.labels)
         found += find_renumbered(numbers, classes, layout)
     return tuple(found)
 

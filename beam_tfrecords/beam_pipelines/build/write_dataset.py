@@ -29,9 +29,9 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec, name_from_in
 from beam_tfrecords.transforms.sink import count_transforms
 from beam_tfrecords.transforms.sources.functions.elements import ElementReader
 from beam_tfrecords.transforms.sources.functions.python import CollectionSource
+from beam_tfrecords.transforms.sources.opening import SOME_TAKE
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS, find_source
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.taken_settings import SOME_TAKE
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 if TYPE_CHECKING:

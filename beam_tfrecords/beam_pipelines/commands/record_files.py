@@ -35,8 +35,8 @@ from beam_tfrecords.transforms.sources.records.record_files import (
     count_files,
     find_record_files,
     is_record_file,
+    scan_file,
 )
-from beam_tfrecords.transforms.sources.records.record_rows import scan_file
 from beam_tfrecords.transforms.sources.registry import RECORDS
 from beam_tfrecords.transforms.sources.tables.cells import read_cell
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
@@ -156,9 +156,10 @@ def find_pictures(record: Mapping[str, tuple[str, list[Any]]], path: str) -> lis
     picture = None
     with contextlib.suppress(RequestError, SampleError):
         chosen = choose_features(FirstRows(path, tuple(row), [row]), Features(), TableSettings(), Needs())
-        pixels = chosen.pixels.get(chosen.features[IMAGE])
-        found = pixels.read(row)._asdict() if pixels else {}
-        picture = _open_image(as_file(found.pop("data"), **found)) if found else None
+        if reader := chosen.pixels.get(chosen.features[IMAGE]):
+            pixels, shape = reader.read(row)
+            stored = {"axes": reader.axes, "dtype": pixels.dtype.str, "limits": reader.limits}
+            picture = _open_image(as_file(pixels.tobytes(), shape=shape, **stored))
     if picture is None:
         raise RequestError(
             f"{path}: the record has neither an encoded image nor one with pixels whose size and type are evident",

@@ -9,11 +9,56 @@ from typing import Any
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.layouts import Layout
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Scalar
+from beam_tfrecords.transforms.settings import IMAGES, settings_of
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
 from beam_tfrecords.transforms.sources.meaning.ledger import Uses
-from beam_tfrecords.transforms.sources.stored_records import StoredRecords
 from beam_tfrecords.transforms.sources.tables.table import Table
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredRecords:
+    """Storage format of the records of the inputs.
+
+    Attributes:
+      layout: layout of their examples.
+      image: image settings of the records; None if the inputs differ in them.
+    """
+
+    layout: Layout
+    image: ImageSpec | None
+
+    def fits(self, image: ImageSpec) -> bool:
+        """Whether the stored images already match the image settings of a request."""
+        names = [one.name for one in settings_of(ImageSpec) if one.group == IMAGES]
+        return self.image is not None and all(getattr(self.image, name) == getattr(image, name) for name in names)
+
+
+@dataclasses.dataclass(frozen=True)
+class Labels:
+    """What the labels of an input are.
+
+    Attributes:
+      names: class names in index order, if the source defines them; labels are then names.
+      numbers: class -> its number in the input, if the input numbers classes that have names.
+      may_be_indices: whether a numeric label is a class index; never true for folder names.
+      are_numbered: whether labels are `numbered_label`s.
+      first: number of the class with index 0, if the source has class numbers and no names.
+      length: number of zeros and ones in a label that is a list of them; 0 for other labels.
+      text_column: column whose texts name the classes of labels that are numbers, if each class has one text; labels
+        are then `numbered_label`s. "" for other labels.
+      number_column: column with the class numbers of labels that are texts, likewise.
+    """
+
+    names: Sequence[str] = ()
+    numbers: Mapping[Scalar, int] = dataclasses.field(default_factory=dict)
+    may_be_indices: bool = False
+    are_numbered: bool = False
+    first: int = 0
+    length: int = 0
+    text_column: str = ""
+    number_column: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,17 +79,9 @@ class Description:
       split_column: column with the splits, or None.
       label_column: column with the labels, or None.
       has_several_labels: whether a sample may have several labels or none.
-      labels_are_numbered: whether labels are `numbered_label`s.
-      labels_may_be_indices: whether a numeric label is a class index; never true for folder names.
-      first_class: number of the class with index 0, if the source has class numbers and no names.
-      one_hot_length: number of zeros and ones in a label that is a list of them; 0 for other labels.
-      text_column: column whose texts name the classes of labels that are numbers, if each class has one text; labels
-        are then `numbered_label`s. "" for other labels.
-      number_column: column with the class numbers of labels that are texts, likewise.
-      class_names: class names in index order, if the source defines them; labels are then names.
+      labels: what the labels are.
       found_classes: class names in files beside the samples, which name labels that they fit.
       uses: fields of documents that the reader uses, and the fields of a layout that store them.
-      class_numbers: class -> its number in the input, if the input numbers classes that have names.
       draft: mapping that was drafted from documents, as YAML; "" for other inputs.
       groups_rows: whether rows with the same key form one sample, as with one row per box.
       prefix_depth: number of folders that key prefixes have, if folders give labels or splits; None for other sources.
@@ -68,16 +105,9 @@ class Description:
     split_column: str | None = None
     label_column: str | None = None
     has_several_labels: bool = False
-    labels_are_numbered: bool = False
-    labels_may_be_indices: bool = False
-    first_class: int = 0
-    one_hot_length: int = 0
-    text_column: str = ""
-    number_column: str = ""
-    class_names: Sequence[str] = ()
+    labels: Labels = Labels()
     found_classes: Sequence[FoundClasses] = ()
     uses: Uses = dataclasses.field(default_factory=dict)
-    class_numbers: Mapping[Scalar, int] = dataclasses.field(default_factory=dict)
     draft: str = ""
     groups_rows: bool = False
     prefix_depth: int | None = None

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.service_faults import describe_fault
+from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.class_files import FoundClasses, find_class_files
 from beam_tfrecords.transforms.sources.inputs import (
     Inputs,
@@ -33,6 +35,7 @@ from beam_tfrecords.transforms.sources.registry import (
     DOCUMENTS,
     FILE_EXTENSIONS,
     FUNCTIONS,
+    MASK_FILES,
     NAMES,
     PAIRS,
     RECORDS,
@@ -44,7 +47,6 @@ from beam_tfrecords.transforms.sources.registry import (
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.joined_table import open_joins
-from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
 from beam_tfrecords.transforms.sources.unsupported_formats import (
     START_BYTES,
     find_unsupported,
@@ -268,3 +270,38 @@ def _quote_pattern(paths: Sequence[str]) -> str:
         return ""
     *folders, _ = [names[0] if len(set(names)) == 1 else "*" for names in zip(*parts, strict=True)]
     return f", or quote the pattern that the shell has replaced: `input={'/'.join(folders)}/*.{endings.pop()}`"
+
+
+# Settings that only some sources accept.
+SOME_TAKE = tuple(dict.fromkeys(itertools.chain.from_iterable(entry.takes for entry in SOURCES)))
+_DEFAULTS = {one.name: one.default for one in settings_of(SourceSpec)}
+
+
+def refuse_settings(entry: Registered, spec: SourceSpec) -> None:
+    """Checks that the source of a request accepts all given settings.
+
+    Raises:
+      RequestError: names a setting that the source does not accept.
+    """
+    where = f"{quote_input(spec.input[0])} is read as {entry.name}, which"
+    for name in SOME_TAKE:
+        value = getattr(spec, name)
+        if value != _DEFAULTS[name] and name not in entry.takes:
+            shown = ",".join(value) if isinstance(value, tuple) else getattr(value, "value", value)
+            quoted = f"`{name}`" if value is True else f"`{name}={shown}`"
+            raise RequestError(f"{quoted}: {where} {_explain(name, entry)}", code="setting_not_applicable")
+
+
+def _explain(name: str, entry: Registered) -> str:
+    """Explains why a source does not accept a setting, and what to do."""
+    if name == "label_pattern" and entry.among and name in find_source(entry.among, "").takes:
+        return f"has labels of its own; leave it out, or use `source={entry.among}` to read a folder of images"
+    if name == "label_pattern" and entry.has_columns:
+        return "has no folders; leave it out and name the column of the labels with `label_column`"
+    if name == "allow_outside_root":
+        return "names no files elsewhere; leave it out"
+    if name in MASK_FILES:
+        return "takes no files of masks; leave it out, or give folders or a table"
+    if name in ("label_pattern", "classes") or entry.has_columns:
+        return f"takes no `{name}`; leave it out"
+    return f"has no columns; leave `{name}` out or give a table as `input`"

@@ -13,11 +13,11 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
+from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, PipelinePartition, ReadPartition, StagingFiles
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.joined_table import Joins
+from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.tally import Tally
 
 
@@ -133,8 +133,16 @@ class OpenRequest:
     spec: SourceSpec
     inputs: Inputs
     needs: Needs
-    joined: Joins
+    joined: Sequence[JoinedTable]
     function: UserFunction | None = None
+
+    def find_files(self) -> list[InputFile]:
+        """Returns the files of paths and globs; their names say the splits, unless the request does.
+
+        Raises:
+          RequestError: as `inputs.find_files`.
+        """
+        return find_files(self.inputs, by_name=self.needs.splits.are_auto and not self.spec.split_column)
 
 
 # Makes the source of an opened input for some needs. The layout and the requested contents may vary; the input and how

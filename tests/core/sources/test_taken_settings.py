@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.opening import refuse_settings
 from beam_tfrecords.transforms.sources.registry import SOURCES
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
 from tests.each import each
 
 SPEC = SourceSpec(input=("/x",))

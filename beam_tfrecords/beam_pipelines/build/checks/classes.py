@@ -80,7 +80,7 @@ def _find_classes(
     """
     seen, of_masks = source.description, spec.mask_class_names
     if spec.layout is None or not CLASSES & spec.required:
-        of_masks = of_masks or (tuple(seen.class_names) if seen.records else ())
+        of_masks = of_masks or (tuple(seen.labels.names) if seen.records else ())
         return _check_names(ClassNames(spec.class_names.names if spec.class_names else of_masks), spec, listing)
     if of_masks:
         tally.notes.append(
@@ -101,38 +101,38 @@ def _find_classes(
         return _check_given(spec, source, listing, chosen)
     if chosen is not None:
         return _number_classes(spec, listing, tally, chosen, kept)
-    first = max(seen.first_class, int(_stores_ids(spec.layout)))
-    if seen.class_names:
-        names = (_number_names(seen.class_names, seen.class_numbers) if first else ()) or tuple(seen.class_names)
+    first = max(seen.labels.first, int(_stores_ids(spec.layout)))
+    if seen.labels.names:
+        names = (_number_names(seen.labels.names, seen.labels.numbers) if first else ()) or tuple(seen.labels.names)
         return _number_classes(spec, listing, tally, ClassNames(names), kept)
-    if seen.labels_are_numbered:
+    if seen.labels.are_numbered:
         return _number_classes(spec, listing, tally, name_numbered(listing.labels, first_class=first), kept)
-    if beside := seen.text_column or seen.number_column:
-        kinds, kind = ("names", "text") if seen.text_column else ("numbers", "number")
-        found, are_named = name_by_texts(listing.labels, first_class=first, are_texts=not seen.text_column)
+    if beside := seen.labels.text_column or seen.labels.number_column:
+        kinds, kind = ("names", "text") if seen.labels.text_column else ("numbers", "number")
+        found, are_named = name_by_texts(listing.labels, first_class=first, are_texts=not seen.labels.text_column)
         tally.notes.append(
             f"class {kinds} from the column {beside!r}"
             if are_named
             else f"the column {beside!r} is not used: it does not have one {kind} for each label"
         )
         return _number_classes(spec, listing, tally, found, kept)
-    in_cells = seen.labels_may_be_indices and spec.label_separator is None
+    in_cells = seen.labels.may_be_indices and spec.label_separator is None
     if in_cells:
         _refuse_lists(spec, source, listing)
         _refuse_texts(spec, source, listing)
     inferred = infer_class_names(
         listing.labels,
-        numbers_are_indices=seen.labels_may_be_indices,
+        numbers_are_indices=seen.labels.may_be_indices,
         first_class=first,
     )
     inferred = inferred.with_background(listing.labels) if _has_background(spec) else inferred
     if not kept:
         _refuse_single_class(spec, source, listing, inferred)
     numbered = _number_classes(spec, listing, tally, inferred, kept)
-    if seen.first_class:
+    if seen.labels.first:
         return numbered
     tally.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
-    if seen.labels_may_be_indices:
+    if seen.labels.may_be_indices:
         tally.notes += describe_unique(listing.labels)
     tally.notes += describe_misspelled(listing.labels)
     return numbered

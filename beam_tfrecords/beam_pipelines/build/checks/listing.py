@@ -416,7 +416,7 @@ def _find_lost(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) 
 def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[_Fault]:
     """Yields a fault if nearly every object has a class of its own, like ids or free text."""
     seen = source.description
-    are_said = spec.class_names is not None or seen.class_names or seen.found_classes or seen.records
+    are_said = spec.class_names is not None or seen.labels.names or seen.found_classes or seen.records
     if Content.OBJECTS not in spec.required or are_said:
         return
     counts = {str(label): count for label, count in listing.labels.items() if label not in (None, "")}

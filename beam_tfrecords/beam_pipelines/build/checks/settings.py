@@ -94,7 +94,7 @@ def _label_texts(spec: BuildSpec, source: Source) -> str:
 
 def _zeros_and_ones(spec: BuildSpec, source: Source) -> str:
     seen = source.description
-    are_flags = seen.has_several_labels or seen.one_hot_length or spec.label_columns
+    are_flags = seen.has_several_labels or seen.labels.length or spec.label_columns
     return _labels(spec, source) if are_flags or spec.map else "the labels are not zeros and ones"
 
 

@@ -37,7 +37,7 @@ def choose_classes(spec: BuildSpec, seen: Description, labels: Collection[Scalar
     """
     labels = [label for label in labels if label is not None and label != ""]
     columns = spec.label_columns
-    length = len(columns) or seen.one_hot_length
+    length = len(columns) or seen.labels.length
     if spec.class_names is None:
         needs_classes = CLASSES & spec.required
         if labels and needs_classes and length:
@@ -46,7 +46,7 @@ def choose_classes(spec: BuildSpec, seen: Description, labels: Collection[Scalar
             why = "the columns name the classes" if labels and needs_classes else "the layout has no labels"
             return None, [_unused(found, why) for found in seen.found_classes if found.classes]
         chosen, notes = _choose_found(spec, seen, labels)
-        if chosen is None and seen.one_hot_length:
+        if chosen is None and seen.labels.length:
             # A class without a sample has its place too.
             every, more = _fit(spec, seen, ClassList(tuple(map(str, range(length)))), labels)
             return every, [*more, *notes]
@@ -79,18 +79,19 @@ def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]
     """Chooses the list beside the input that all labels fit."""
     fitting: dict[tuple[str, ...], tuple[FoundClasses, Fitted]] = {}
     notes: list[str] = []
-    names_itself = bool(seen.class_names) or seen.labels_are_numbered or bool(seen.text_column or seen.number_column)
+    of = seen.labels
+    names_itself = bool(of.names or of.are_numbered or of.text_column or of.number_column)
     for found in seen.found_classes:
         names = found.classes.names if found.classes else ()
         if found.classes is None:
             notes.append(f"{found.where} is not read as class names: {found.problem}")
         elif names_itself:
-            notes += [] if names == tuple(seen.class_names) else [_unused(found, "the input names its classes itself")]
+            notes += [] if names == tuple(of.names) else [_unused(found, "the input names its classes itself")]
         elif len({*names}) < len(names):
             notes.append(_unused(found, "it has a name twice"))
         else:
             numbers = {number for label in labels if (number := whole_number(label)) is not None}
-            has_more = seen.labels_may_be_indices and not found.classes.numbers and {0, len(names)} <= numbers
+            has_more = of.may_be_indices and not found.classes.numbers and {0, len(names)} <= numbers
             chosen = None if has_more else _fit(spec, seen, found.classes, labels, where=found.where)
             unknown = (
                 len(names) if chosen is None else next((one for one in labels if chosen[0].find(one) is None), None)
@@ -121,7 +122,7 @@ def _fit(
     spec: BuildSpec, seen: Description, classes: ClassList, labels: Collection[Scalar], *, where: str = "`class_names`"
 ) -> Fitted:
     """Returns the classes that the labels mean, with notes on their numbers."""
-    if seen.one_hot_length:
+    if seen.labels.length:
         # The labels are positions in a list of zeros and ones.
         classes = dataclasses.replace(classes, numbers=tuple(range(len(classes))))
     notes = list(_describe_numbers(classes))
@@ -133,8 +134,8 @@ def _fit(
     fitted = fit_classes(
         classes,
         labels,
-        numbers_are_indices=seen.labels_may_be_indices,
-        first_class=seen.first_class,
+        numbers_are_indices=seen.labels.may_be_indices,
+        first_class=seen.labels.first,
         where=where,
     )
     if not classes.numbers and fitted.names_of.get(1) == classes.names[0]:

@@ -160,7 +160,8 @@ class CocoSource(AnnotatedSource):
         }
         uses = {**_USES, **tally.uses}
         names = tuple(tally.classes)
-        return Finish(dataclasses.replace(self.description, class_names=names, class_numbers=plain, uses=uses))
+        labels = dataclasses.replace(self.description.labels, names=names, numbers=plain)
+        return Finish(dataclasses.replace(self.description, labels=labels, uses=uses))
 
     def _annotate(
         self,

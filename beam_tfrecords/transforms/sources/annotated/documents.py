@@ -40,6 +40,7 @@ from beam_tfrecords.transforms.sources.annotated.shell import (
     refuse_folders_as_splits,
 )
 from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, holds_one, read_class_names, read_samples
+from beam_tfrecords.transforms.sources.description import Labels
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.image_roots import own_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
@@ -270,8 +271,9 @@ class DocumentSource(AnnotatedSource):
             provides=contents_in(found),
             columns=tuple(mapping.values),
             draft=draft,
-            class_names=tuple(dict.fromkeys(names.values())),
-            labels_may_be_indices=not (mapping.class_names or mapping.has_names),
+            labels=Labels(
+                tuple(dict.fromkeys(names.values())), may_be_indices=not (mapping.class_names or mapping.has_names)
+            ),
             # Parts of a document about one image, each of which is an object, are one sample.
             groups_rows=mapping.samples is not None and bool(mapping.objects) and are_objects,
         )

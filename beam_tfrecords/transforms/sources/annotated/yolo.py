@@ -40,7 +40,7 @@ from beam_tfrecords.transforms.sources.annotated.yolo_labels import (
     read_objects,
     read_text,
 )
-from beam_tfrecords.transforms.sources.description import Description
+from beam_tfrecords.transforms.sources.description import Description, Labels
 from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input, split_of_word
 from beam_tfrecords.transforms.sources.meaning.ledger import KEYPOINTS as POINTS
 from beam_tfrecords.transforms.sources.meaning.ledger import OUTLINE
@@ -98,10 +98,8 @@ class YoloSource(AnnotatedSource):
 
     def __init__(self, data: YoloData, places: YoloPaths, inputs: Inputs, needs: Needs) -> None:
         super().__init__(inputs, needs)
-        self._describe(
-            class_names=tuple(dict.fromkeys(data.names[number] for number in sorted(data.names))),
-            labels_may_be_indices=not data.names,
-        )
+        names = tuple(dict.fromkeys(data.names[number] for number in sorted(data.names)))
+        self._describe(labels=Labels(names, may_be_indices=not names))
         self._data = data
         self._places = places
         self._keypoints, self._has_visibility = data.keypoints, data.has_visibility

@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, quote_input
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import FOLDER_MARKER, IMAGE_EXTENSIONS, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
-from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
+from beam_tfrecords.transforms.sources.tables.row_source import RowSource
 from beam_tfrecords.transforms.sources.tables.row_values import Located
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
@@ -88,7 +88,7 @@ class WebDatasetSource(RowSource):
       RequestError: the archives do not fit the request.
     """
 
-    description = Description(unit="sample", labels_may_be_indices=True)
+    description = Description(unit="sample")
 
     def __init__(self, files: Sequence[InputFile], start: _Start, request: OpenRequest, needs: Needs) -> None:
         inputs, settings = request.inputs, request.spec
@@ -99,7 +99,7 @@ class WebDatasetSource(RowSource):
         cells = self._take_columns(start, settings, needs, label, has_mask=mask is not None)
         others = [suffix for suffix in sorted(start.images) if suffix not in (image, mask) and (image or "." in suffix)]
         self._describe(other_images=others)
-        self._cells, self._image, self._mask, self._splits = cells, image, mask, splits_of(files)
+        self._cells, self._image, self._mask = cells, image, mask
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields one reference per sample; copies the plain bytes of a compressed archive.
@@ -215,8 +215,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: an archive does not exist, or the archives do not fit the request.
     """
-    by_name = request.needs.splits.are_auto and not request.spec.split_column
-    files = find_files(request.inputs, by_name=by_name)
+    files = request.find_files()
     try:
         start = _read_start(Partition.of(files[0].entry, key_prefix=""))
     except SampleError as error:

@@ -115,7 +115,7 @@ class StackSource(RowSource):
         label = choose_label(table, settings, needs, then=then, lacks=lacks)
         self.notes += notes
         cells = self._take_columns(table, settings, needs, label)
-        self._describe(found_classes=found_classes, labels_may_be_indices=True)
+        self._describe(found_classes=found_classes)
         paths = [file.entry.path for file in files]
         split_column = settings.split_column
         by_name = needs.splits.are_auto and not split_column and not inputs.splits

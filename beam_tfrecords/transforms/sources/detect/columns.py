@@ -31,7 +31,7 @@ from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import ONLY_CLASS, Needs
 from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns, MaskColumns
-from beam_tfrecords.transforms.sources.tables.image_paths import is_pattern, pattern_columns, split_patterns
+from beam_tfrecords.transforms.sources.tables.cells import is_pattern, pattern_columns, split_patterns
 from beam_tfrecords.transforms.sources.tables.object_cells import ObjectColumns, find_objects
 from beam_tfrecords.transforms.sources.tables.table import Table, available, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings

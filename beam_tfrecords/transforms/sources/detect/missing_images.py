@@ -17,8 +17,7 @@ from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import shorten
-from beam_tfrecords.transforms.sources.tables.cells import read_paths, read_text
-from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
+from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern_columns, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
 from beam_tfrecords.transforms.stats import share_above
 

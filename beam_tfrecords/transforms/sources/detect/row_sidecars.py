@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABE
 from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
-from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
+from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.list_file import ListTable
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects

@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.partition import StagingFiles
 from beam_tfrecords.transforms.sources.records.folder_metadata import Features
 from beam_tfrecords.transforms.sources.records.object_features import find_object_features, read_objects
-from beam_tfrecords.transforms.sources.records.record_rows import FILE_NAMES, file_name
+from beam_tfrecords.transforms.sources.records.record_files import FILE_NAMES, file_name
 from beam_tfrecords.transforms.sources.tables.cells import read_cell
 from beam_tfrecords.transforms.sources.tally import Tally
 

@@ -20,7 +20,7 @@ from beam_tfrecords.features.fields import CAPTIONS
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.description import Description
+from beam_tfrecords.transforms.sources.description import Description, Labels
 from beam_tfrecords.transforms.sources.detect.roles import are_vectors
 from beam_tfrecords.transforms.sources.functions.sample_reader import SampleReader, uses_of_samples
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -117,7 +117,7 @@ class _SampleSource(Source):
     """Base class of the sources of samples that users make."""
 
     name = "python"
-    description = Description(label_column="label", labels_may_be_indices=True)
+    description = Description(label_column="label", labels=Labels(may_be_indices=True))
 
     def __init__(self, reader: SampleReader, needs: Needs, partitions: Sequence[Partition]) -> None:
         super().__init__(partitions)

@@ -27,8 +27,8 @@ from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import pack_mask, pack_polygons
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Range, RecordRange, SampleRef, Value, one_image
-from beam_tfrecords.transforms.sources.description import Description
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.description import Description, Labels, StoredRecords
+from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.records.datasets import (
@@ -37,9 +37,8 @@ from beam_tfrecords.transforms.sources.records.datasets import (
     join_datasets,
     merge_class_names,
 )
-from beam_tfrecords.transforms.sources.records.record_rows import corrupt, scan_file
+from beam_tfrecords.transforms.sources.records.record_files import corrupt, scan_file
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source, partitions_of
-from beam_tfrecords.transforms.sources.stored_records import StoredRecords
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_cell, read_value
 from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
@@ -84,8 +83,7 @@ class DatasetSource(Source):
       shards: file -> input of its dataset, and the shard.
       joins: tables whose columns are joined to the records.
       notes: notes on the rows of these tables.
-      inputs: inputs of the request.
-      settings: settings of the rows, of which datasets accept only `group_column`.
+      request: the request; of the settings of rows, datasets accept only `group_column`.
       needs: requested contents.
 
     Raises:
@@ -101,14 +99,13 @@ class DatasetSource(Source):
         shards: Mapping[str, tuple[str, Shard]],
         joins: Sequence[JoinedTable],
         notes: Sequence[str],
-        inputs: Inputs,
-        settings: TableSettings,
+        request: OpenRequest,
         needs: Needs,
     ) -> None:
+        inputs, group_column = request.inputs, request.spec.group_column
         super().__init__(partitions_of(files))
         self.notes += notes
-        _refuse_settings(next(iter(datasets)), settings)
-        group_column = settings.group_column
+        _refuse_settings(next(iter(datasets)), request.spec)
         layout = common_layout(datasets)
         records = StoredRecords(layout, common_image_spec(list(datasets.values())))
         column_types = {
@@ -127,7 +124,7 @@ class DatasetSource(Source):
             columns=columns,
             column_types=column_types,
             has_several_labels=layout.has_several_labels,
-            class_names=merge_class_names([dataset.class_names for dataset in datasets.values()]),
+            labels=Labels(merge_class_names([dataset.class_names for dataset in datasets.values()])),
             records=records,
         )
         if records.image is None:
@@ -349,7 +346,7 @@ def open_datasets(datasets: Mapping[str, Dataset], request: OpenRequest) -> Make
             files.append(InputFile(prefix, entries[path], None))
             shards[path] = place, shard
     joins, notes = join_datasets(datasets, request.joined)
-    return functools.partial(DatasetSource, datasets, files, shards, joins, notes, request.inputs, request.spec)
+    return functools.partial(DatasetSource, datasets, files, shards, joins, notes, request)
 
 
 def _split_of(shard: Shard, splits: Splits) -> str | None:

@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.labels import sort_names
 from beam_tfrecords.transforms.settings import read_settings, settings_of
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.tables.joined_rows import fit_all
-from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable, Joins
+from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.tables.table import ReadTable, Row
 
 
@@ -72,13 +72,13 @@ def _refuse_edited_names(path: str, dataset: Dataset) -> None:
             )
 
 
-def join_datasets(datasets: Mapping[str, Dataset], joins: Joins) -> tuple[list[JoinedTable], list[str]]:
+def join_datasets(datasets: Mapping[str, Dataset], joins: Sequence[JoinedTable]) -> tuple[list[JoinedTable], list[str]]:
     """Chooses the keys of the tables that the request joins to records; returns the tables, and notes.
 
     Raises:
       RequestError: as `fit`.
     """
-    if not joins.tables:
+    if not joins:
         return [], []
     shards = [(one.path, shard) for one in datasets.values() for shard in one.shards]
 

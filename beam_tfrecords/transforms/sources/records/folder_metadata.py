@@ -10,7 +10,7 @@ import glob
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import DATASET_INFO, FEATURES, LABEL_MAP, label_file
@@ -21,18 +21,27 @@ CLASSES_OF_OBJECTS = ("image/object/class/text", "image/object/class/label")
 _SHARD = re.compile(r"(?:.*-)?(?P<split>\w+)\.\w+-(?P<number>\d{5,})-of-(?P<shards>\d{5,})")
 
 
-class RecordMetadata(NamedTuple):
-    """The metadata of the record files in a folder.
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """What files beside records say of the features in an example.
 
     Attributes:
-      features: features of an example.
+      images: features with an encoded image.
+      labels: features with one or several class indices.
+      several: features with any number of values.
+      boxes: features with any number of boxes.
+      tensors: features with an array of one shape -> its shape and the NumPy name of its type.
       class_names: feature -> its class names.
-      lengths: as from `_parse_shard_lengths`.
+      lengths: (split, shard number, number of shards) -> number of records.
     """
 
-    features: Features
-    class_names: Mapping[str, tuple[str, ...]]
-    lengths: Mapping[tuple[str, int, int], int]
+    images: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    several: frozenset[str] = frozenset()
+    boxes: tuple[str, ...] = ()
+    tensors: Mapping[str, tuple[tuple[int, ...], str]] = dataclasses.field(default_factory=dict)
+    class_names: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    lengths: Mapping[tuple[str, int, int], int] = dataclasses.field(default_factory=dict)
 
     def length_of(self, path: str) -> int | None:
         """Returns the number of records in a file; None if unknown.
@@ -54,7 +63,7 @@ def find_described(root: str, files: Iterable[str]) -> set[str]:
     return {storage.dirname(storage.join(root, file)) for file in files if file.endswith(names)}
 
 
-def describe_folder(folder: str) -> RecordMetadata:
+def describe_folder(folder: str) -> Features:
     """Reads the metadata files in a folder; ignores damaged files."""
     names: dict[str, tuple[str, ...]] = {}
     try:
@@ -66,11 +75,11 @@ def describe_folder(folder: str) -> RecordMetadata:
     try:
         features = parse_features(_read_beside(folder, FEATURES) or b"")
     except ValueError:
-        return RecordMetadata(Features(), names, lengths)
+        features = Features()
     for label in features.labels:
         if lines := _read_beside(folder, label_file(label)):
             names[label] = tuple(read_label_file(lines))
-    return RecordMetadata(features, names, lengths)
+    return dataclasses.replace(features, class_names=names, lengths=lengths)
 
 
 def _read_beside(folder: str, name: str) -> bytes | None:
@@ -89,25 +98,6 @@ def _read_only(folder: str, pattern: str) -> bytes | None:
     return _read_beside(folder, storage.basename(found[0].path)) if len(found) == 1 else None
 
 
-@dataclasses.dataclass(frozen=True)
-class Features:
-    """Names of features in an example, by kind.
-
-    Attributes:
-      images: features with an encoded image.
-      labels: features with one or several class indices.
-      several: features with any number of values.
-      boxes: features with any number of boxes.
-      tensors: features with an array of one shape -> its shape and the NumPy name of its type.
-    """
-
-    images: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    several: frozenset[str] = frozenset()
-    boxes: tuple[str, ...] = ()
-    tensors: Mapping[str, tuple[tuple[int, ...], str]] = dataclasses.field(default_factory=dict)
-
-
 def parse_features(data: bytes) -> Features:
     """Parses `features.json` (feature.proto of tensorflow_datasets as JSON).
 
@@ -116,15 +106,15 @@ def parse_features(data: bytes) -> Features:
     """
     try:
         found = list(_walk(json.loads(data), "", several=False))
-        tensors = {one.name: _parse_tensor(one.feature) for one in found if one.kind == "Tensor" and not one.several}
+        tensors = {name: _parse_tensor(one) for name, kind, several, one in found if kind == "Tensor" and not several}
     except (AttributeError, TypeError, RecursionError) as error:
         raise ValueError("not the features of a dataset") from error
     return Features(
         # Excludes sequences of images.
-        tuple(one.name for one in found if one.kind == "Image" and not one.several),
-        tuple(one.name for one in found if one.kind == "ClassLabel"),
-        frozenset(one.name for one in found if one.several),
-        tuple(one.name for one in found if one.kind == "BBoxFeature" and one.several),
+        tuple(name for name, kind, several, _ in found if kind == "Image" and not several),
+        tuple(name for name, kind, *_ in found if kind == "ClassLabel"),
+        frozenset(name for name, _, several, _ in found if several),
+        tuple(name for name, kind, several, _ in found if kind == "BBoxFeature" and several),
         {name: tensor for name, tensor in tensors.items() if tensor},
     )
 
@@ -145,24 +135,10 @@ def _parse_shard_lengths(data: bytes) -> dict[tuple[str, int, int], int]:
     return {(name, number, len(lengths)): records for name, lengths in splits for number, records in enumerate(lengths)}
 
 
-class _Described(NamedTuple):
-    """A feature in `features.json`.
-
-    Attributes:
-      name: its name in an example.
-      kind: its class.
-      several: whether it is in a sequence.
-      feature: its description.
-    """
-
-    name: str
-    kind: str
-    several: bool
-    feature: Mapping[str, Any]
-
-
-def _walk(feature: Mapping[str, Any], name: str, *, several: bool) -> Iterator[_Described]:
-    """Yields the features below a feature."""
+def _walk(
+    feature: Mapping[str, Any], name: str, *, several: bool
+) -> Iterator[tuple[str, str, bool, Mapping[str, Any]]]:
+    """Yields name, class and description of the features below a feature, and whether they are in a sequence."""
     kind = str(feature.get("pythonClassName", "")).rpartition(".")[2]
     below = feature.get("featuresDict", {}).get("features", {})
     for one, inner in below.items():
@@ -170,7 +146,7 @@ def _walk(feature: Mapping[str, Any], name: str, *, several: bool) -> Iterator[_
     if kind == "Sequence":
         yield from _walk(feature["sequence"]["feature"], name, several=True)
     elif name and not below:
-        yield _Described(name, kind, several, feature)
+        yield name, kind, several, feature
 
 
 def _parse_tensor(feature: Mapping[str, Any]) -> tuple[tuple[int, ...], str] | None:

@@ -19,8 +19,7 @@ from beam_tfrecords.features.parse import ParsedExample, parse_example
 from beam_tfrecords.tfrecord import Record
 from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input
 from beam_tfrecords.transforms.sources.partition import Partition
-from beam_tfrecords.transforms.sources.records.record_files import choose_evenly
-from beam_tfrecords.transforms.sources.records.record_rows import scan_file
+from beam_tfrecords.transforms.sources.records.record_files import choose_evenly, scan_file
 
 # Limits for the first records: number of files, and records and bytes of all files together.
 _FILES = 16

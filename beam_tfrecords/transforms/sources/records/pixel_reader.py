@@ -9,7 +9,7 @@ import io
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,16 +38,6 @@ class PixelUse(enum.Enum):
     IMAGE = enum.auto()
     ARRAY = enum.auto()
     MASK = enum.auto()
-
-
-class PixelData(NamedTuple):
-    """The pixels of an image; has the attributes of `PixelRange`."""
-
-    data: bytes
-    shape: tuple[int, ...]
-    axes: str
-    dtype: str
-    limits: tuple[float, float] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,8 +89,8 @@ class PixelReader:
             found += tuple(one for one in channels if math.prod(found) * one == numbers.size)
         return found if len(found) in (2, 3) and math.prod(found) == numbers.size > 0 else ()
 
-    def read(self, row: Mapping[str, Any]) -> PixelData:
-        """Reads the pixels of a row.
+    def read(self, row: Mapping[str, Any]) -> tuple[np.ndarray, tuple[int, ...]]:
+        """Returns the pixels of a row, and the shape of its image.
 
         Raises:
           SampleError: they do not fit the size, the type or the range.
@@ -121,7 +111,7 @@ class PixelReader:
         pixels = self.convert(numbers)
         if pixels is None:
             raise self._refuse(numbers, f"{self.dtype or 'uint8 or uint16'} (`pixels`)")
-        return PixelData(pixels.tobytes(), shape, self.axes, pixels.dtype.str, self.limits)
+        return pixels, shape
 
     def convert(self, numbers: np.ndarray) -> np.ndarray | None:
         """Returns numbers in the type of pixels; None if it does not hold them exactly, or is not one of pixels."""

@@ -30,8 +30,8 @@ from beam_tfrecords.transforms.sources.records.record_files import (
     choose_evenly,
     count_files,
     find_record_files,
+    read_first_records,
 )
-from beam_tfrecords.transforms.sources.records.record_rows import read_first_records
 from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 

@@ -29,7 +29,6 @@ from beam_tfrecords.transforms.sources.records.dataset_source import open_datase
 from beam_tfrecords.transforms.sources.records.datasets import find_datasets
 from beam_tfrecords.transforms.sources.records.folder_metadata import (
     Features,
-    RecordMetadata,
     describe_folder,
 )
 from beam_tfrecords.transforms.sources.records.image_choice import choose_images, with_texts
@@ -42,14 +41,18 @@ from beam_tfrecords.transforms.sources.records.record_datasets import (
     read_first_of,
     record_splits,
 )
-from beam_tfrecords.transforms.sources.records.record_files import count_files
-from beam_tfrecords.transforms.sources.records.record_rows import FILE_NAMES, corrupt, file_name, scan_file
+from beam_tfrecords.transforms.sources.records.record_files import (
+    FILE_NAMES,
+    corrupt,
+    count_files,
+    file_name,
+    scan_file,
+)
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, is_label, read_cell
-from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
+from beam_tfrecords.transforms.sources.tables.row_source import NamedImages, RowSource
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowImages, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, Row
-from beam_tfrecords.transforms.sources.tables.table_rows import NamedImages
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import Splits
@@ -79,13 +82,13 @@ class TfrecordSource(RowSource):
         self,
         files: Sequence[InputFile],
         start: FirstRows,
-        described: Mapping[str, RecordMetadata],
+        described: Mapping[str, Features],
         request: OpenRequest,
         needs: Needs,
     ) -> None:
         super().__init__(files, request.inputs)
         settings: TableSettings = request.spec
-        features, names, _ = described[storage.dirname(files[0].entry.path)]
+        features = described[storage.dirname(files[0].entry.path)]
         texts = with_texts(start)
         has_image = Content.IMAGE in needs.contents
         images = choose_images(start, texts, features, settings, needs) if has_image else ImagePlan()
@@ -127,12 +130,12 @@ class TfrecordSource(RowSource):
             images={name: name in images.lists for name in images.features},
             names_files=images.files is not None,
         )
-        if is_imagenet and settings.label_type is LabelType.CLASS:
+        are_numbered = is_imagenet and settings.label_type is LabelType.CLASS
+        if are_numbered:
             cells = dataclasses.replace(cells, text=_IMAGENET[1])
-            self._describe(labels_are_numbered=True, text_column="")
         class_names = {folder: one.class_names.get(named, ()) for folder, one in described.items()}
         # If datasets have different classes, the labels, which are names, determine the classes.
-        common = names.get(named, ()) if len(set(class_names.values())) == 1 else ()
+        common = features.class_names.get(named, ()) if len(set(class_names.values())) == 1 else ()
         by_feature = _names_by_feature(described)
         seen, kept = self.description, None
         if needs.records is not None:
@@ -145,27 +148,31 @@ class TfrecordSource(RowSource):
             provides=seen.provides
             | ({Content.OBJECTS, Content.LABEL} if objects else frozenset())
             | ({Content.RECORDS} if kept else frozenset()),
-            class_names=common,
+            labels=dataclasses.replace(
+                seen.labels,
+                names=common,
+                may_be_indices=not (any(class_names.values()) or are_numbered),
+                are_numbered=are_numbered,
+                first=objects.first_class if objects else 0,
+                text_column="" if are_numbered else seen.labels.text_column,
+            ),
             column_classes={
                 name: by_feature[name][0] if len({*by_feature[name]}) == 1 else ()
                 for name in features.labels
                 if name in (needs.columns or ())
             },
-            labels_may_be_indices=not any(class_names.values()) and not seen.labels_are_numbered,
-            first_class=objects.first_class if objects else 0,
         )
-        splits = splits_of(files)
-        if needs.splits.are_auto and not (splits or settings.split_column):
-            splits = record_splits(files) if settings.split_column is None else {}
+        if needs.splits.are_auto and settings.split_column is None and not self._splits:
+            self._splits = record_splits(files)
         if cells.columns.split is None:
-            self._note_splits(splits)
+            self._note_splits()
         lengths = {
             path: length
             for path in (file.entry.path for file in files)
             if (length := described[storage.dirname(path)].length_of(path)) is not None
         }
         self._cells, self.plan, self.objects, self.kept = cells, images, objects, kept
-        self.class_names, self._splits, self._lengths = class_names, splits, lengths
+        self.class_names, self._lengths = class_names, lengths
         self._known = frozenset(start.columns)
         # Features with the file names of images, which end the keys of records that have no other names.
         self._file_names = () if images.files or kept or cells.columns.key else FILE_NAMES
@@ -201,7 +208,6 @@ class TfrecordSource(RowSource):
         number, end = 0, 0
         roots = self._roots[partition.uri].own or self._roots[partition.uri].every
         named = NamedImages(self._cells.columns, roots, allow_outside_root=self._allow_outside_root)
-        images = _RecordImages(self, named, partition, staging)
         cells = dataclasses.replace(self._cells, class_names=self.class_names.get(storage.dirname(partition.uri), ()))
         try:
             for record, is_compressed in scan_file(partition):
@@ -210,7 +216,7 @@ class TfrecordSource(RowSource):
                         raise corrupt(record)
                 else:
                     end = record.offset + record.length
-                yield self._read(cells, images, record, tally, is_compressed=is_compressed)
+                yield self._read(cells, named, partition, record, staging, tally, is_compressed=is_compressed)
                 number += 1
             if number < (length or 0):
                 detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
@@ -224,65 +230,58 @@ class TfrecordSource(RowSource):
     def _read(
         self,
         cells: RowReader,
-        images: _RecordImages,
+        named: NamedImages,
+        partition: Partition,
         record: Record | RecordError,
+        staging: StagingFiles,
         tally: Tally,
         *,
         is_compressed: bool,
     ) -> SampleRef:
         """Returns the sample of a record; a rejected one for a damaged record."""
         number = record.number if isinstance(record, Record) else record.record
-        partition = images.partition
         # A number is only unique with the name of its file; a key from a feature stays in other files.
-        key = partition.key_prefix + number_key(number)
-        located = _LocatedRecord(key, number, record=record, is_compressed=is_compressed)
+        located = Located(partition.key_prefix + number_key(number), number)
+        features: ParsedExample = {}
         row: dict[str, Any] | SampleError
         try:
             if isinstance(record, RecordError):
                 raise corrupt(record)
-            located.features = parse_plain_example(record.data)
-            for feature in located.features.keys() - self._known:
+            features = parse_plain_example(record.data)
+            for feature in features.keys() - self._known:
                 tally.see_field(printable(storage.basename(partition.uri)), feature)
-            row = {column: read_cell(located.features.get(column)) for column in cells.needed}
+            row = {column: read_cell(features.get(column)) for column in cells.needed}
             for image in cells.columns.lists:
                 row[cells.columns.images[image]] = row[cells.columns.images[image]] or []
-            names = {one: read_cell(located.features.get(one)) for one in self._file_names}
+            names = {one: read_cell(features.get(one)) for one in self._file_names}
             if name := file_name(names):
                 located.key = f"{located.key}/{name}"
         except ValueError as error:
             row = invalid_row(f"record {number} at byte {record.offset:,}: {error}")
         except SampleError as error:
             row = error
+        images = _RecordImages(self, named, partition, staging, record, is_compressed, features)
         return cells.sample(row, located, images, prefix="", split=self._splits.get(partition.uri))
-
-
-@dataclasses.dataclass(kw_only=True)
-class _LocatedRecord(Located):
-    """Data of a record besides its values.
-
-    Attributes:
-      is_compressed: whether the file is compressed.
-      features: features of the record; empty if the record cannot be parsed.
-    """
-
-    record: Record | RecordError
-    is_compressed: bool
-    features: ParsedExample = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class _RecordImages(RowImages):
-    """Finds the images, masks and objects of the records in a file.
+    """Finds the images, the mask and the objects of a record.
 
     Attributes:
-      named: finds images that the records name.
+      named: finds images that the record names.
       staging: receives images whose bytes are not in the file.
+      is_compressed: whether the file is compressed.
+      features: features of the record; empty if it cannot be parsed.
     """
 
     source: TfrecordSource
     named: NamedImages
     partition: Partition
     staging: StagingFiles
+    record: Record | RecordError
+    is_compressed: bool
+    features: ParsedExample
 
     def read_paths(self, row: Mapping[str, Any], found: Located) -> None:
         """See `RowImages.read_paths`."""
@@ -290,16 +289,14 @@ class _RecordImages(RowImages):
 
     def place(self, row: Row | SampleError, found: Located) -> dict[str, Locator]:
         """See `RowImages.place`."""
-        assert isinstance(found, _LocatedRecord)
-        return {IMAGE: Range(self.partition.uri, found.record.offset, 0, f"{self.partition.uri}#{found.number}")}
+        return {IMAGE: Range(self.partition.uri, self.record.offset, 0, f"{self.partition.uri}#{found.number}")}
 
     def find(self, row: Mapping[str, Any], found: Located) -> None:
         """See `RowImages.find`."""
-        assert isinstance(found, _LocatedRecord)
-        assert isinstance(found.record, Record)
-        source, mask, data = self.source, self.source.plan.mask, found.record.data
+        assert isinstance(self.record, Record)
+        source, mask, data = self.source, self.source.plan.mask, self.record.data
         if source.kept is not None:
-            _check_kept(found.record, found.features, source.kept)
+            _check_kept(self.record, self.features, source.kept)
             found.images = {RECORD: self._locate(found, data)}
             found.size, found.fingerprint = len(data), content_hash(data)
             return
@@ -319,9 +316,9 @@ class _RecordImages(RowImages):
                 found.images[MASK] = self._image_of(found, mask, FailureReason.MASK_MISSING)
         if source.objects:
             names = source.class_names.get(storage.dirname(self.partition.uri), ())
-            found.objects = read_objects(found.features, source.objects, names)
+            found.objects = read_objects(self.features, source.objects, names)
 
-    def _find_images(self, found: _LocatedRecord) -> Iterator[tuple[str, Range]]:
+    def _find_images(self, found: Located) -> Iterator[tuple[str, Range]]:
         """Yields the name of each image, and the image.
 
         Raises:
@@ -329,13 +326,13 @@ class _RecordImages(RowImages):
         """
         plan = self.source.plan
         for name, feature in plan.features.items():
-            kind, values = found.features.get(feature, ("", []))
+            kind, values = self.features.get(feature, ("", []))
             if name in plan.lists and kind in ("", "bytes"):
                 yield from ((f"{name}[{number}]", self._locate(found, value)) for number, value in enumerate(values))
             else:
                 yield name, self._image_of(found, feature)
 
-    def _image_of(self, found: _LocatedRecord, name: str, missing: FailureReason = FailureReason.INVALID_ROW) -> Range:
+    def _image_of(self, found: Located, name: str, missing: FailureReason = FailureReason.INVALID_ROW) -> Range:
         """Returns the place of the image in a feature.
 
         Raises:
@@ -343,24 +340,24 @@ class _RecordImages(RowImages):
         """
         pixels = self.source.plan.pixels.get(name)
         if pixels is not None:
-            read = pixels.read({one: read_cell(found.features.get(one)) for one in pixels.features})
-            at = self._locate(found, read.data)
+            read, shape = pixels.read({one: read_cell(self.features.get(one)) for one in pixels.features})
+            at = self._locate(found, read.tobytes())
             where = at.uri, at.offset, at.length, at.name, at.version
-            return PixelRange(*where, shape=read.shape, axes=read.axes, dtype=read.dtype, limits=read.limits)
-        kind, values = found.features.get(name, ("", []))
+            return PixelRange(*where, shape=shape, axes=pixels.axes, dtype=read.dtype.str, limits=pixels.limits)
+        kind, values = self.features.get(name, ("", []))
         if kind != "bytes" or len(values) != 1:
             detail = f"the feature {name!r} has {len(values)} images; expected 1"
             raise SampleError(Stage.LIST, missing, detail)
         return self._locate(found, values[0])
 
-    def _locate(self, found: _LocatedRecord, image: bytes) -> Range:
+    def _locate(self, found: Located, image: bytes) -> Range:
         """Returns the byte range of an image: in the record, if it has these bytes, else in a staging file."""
-        assert isinstance(found.record, Record)
+        assert isinstance(self.record, Record)
         of, name = self.partition, f"{self.partition.uri}#{found.number}"
-        at = -1 if found.is_compressed else found.record.data.find(image)
+        at = -1 if self.is_compressed else self.record.data.find(image)
         if at < 0:
             return self.staging.add([image], size=len(image), name=name)
-        return Range(of.uri, found.record.offset + HEADER_BYTES + at, len(image), name, of.version)
+        return Range(of.uri, self.record.offset + HEADER_BYTES + at, len(image), name, of.version)
 
 
 def _check_kept(record: Record, features: ParsedExample, layout: Layout) -> None:
@@ -393,7 +390,7 @@ def open_input(request: OpenRequest) -> MakeSource:
         return open_datasets(datasets, request)
     files, with_metadata, notes = find_files_of_records(inputs, request.spec)
     described = {
-        folder: describe_folder(folder) if folder in with_metadata else RecordMetadata(Features(), {}, {})
+        folder: describe_folder(folder) if folder in with_metadata else Features()
         for folder in {storage.dirname(file.entry.path) for file in files}
     }
     start = read_first_of(files)
@@ -427,7 +424,7 @@ def _refuse_byte_labels(start: FirstRows, label: str) -> None:
             )
 
 
-def _names_by_feature(described: Mapping[str, RecordMetadata]) -> dict[str, list[Sequence[str]]]:
+def _names_by_feature(described: Mapping[str, Features]) -> dict[str, list[Sequence[str]]]:
     """Returns feature -> its class names in each folder; empty where a folder has none."""
-    names = {name for one in described.values() for name in one.features.labels}
+    names = {name for one in described.values() for name in one.labels}
     return {name: [one.class_names.get(name, ()) for one in described.values()] for name in names}

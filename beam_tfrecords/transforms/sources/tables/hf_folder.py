@@ -50,14 +50,6 @@ def open_input(request: OpenRequest) -> MakeSource:
     return functools.partial(_make_source, list(zip(files, opened, strict=True)), request)
 
 
-class HfFolder(TableSource):
-    """Lists the rows of the tables of folders."""
-
-    def __init__(self, tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> None:
-        super().__init__(tables, request, needs)
-        self._describe(images_beside=functools.partial(_list_images, request.inputs))
-
-
 def _list_images(inputs: Inputs) -> Iterator[tuple[str, str]]:
     """Yields key and path of all images in the folders."""
     for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
@@ -76,4 +68,4 @@ def _make_source(tables: Sequence[tuple[InputFile, TableFile]], request: OpenReq
     else:
         needs = dataclasses.replace(needs, images=images)
     request = dataclasses.replace(request, spec=dataclasses.replace(request.spec, image_column=image))
-    return HfFolder(tables, request, needs)
+    return TableSource(tables, request, needs, functools.partial(_list_images, request.inputs))

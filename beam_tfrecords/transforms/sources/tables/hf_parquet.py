@@ -13,7 +13,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,7 +37,7 @@ from beam_tfrecords.transforms.sources.detect.image_columns import (
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, of_path
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, find_files_below
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
@@ -55,10 +55,9 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import (
     opened,
     read_rows,
 )
-from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
+from beam_tfrecords.transforms.sources.tables.row_source import NamedImages, RowSource, list_rows
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowImages, RowReader
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
-from beam_tfrecords.transforms.sources.tables.table_rows import NamedImages, list_rows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -66,8 +65,6 @@ from beam_tfrecords.transforms.sources.tally import Tally
 _MOST_ROWS = 512
 # Largest gap between two images of a column: a page header with statistics, and levels.
 _GAP_BYTES = 16 << 10
-# Bytes and path of an image; either may be None.
-_Image: TypeAlias = "tuple[bytes | None, str | None]"
 # Name of an image -> (column, bytes, path).
 _Images: TypeAlias = "Mapping[str, tuple[str, bytes | None, str | None]]"
 # train-00000-of-00004.parquet, optionally with a hash after the numbers.
@@ -94,36 +91,41 @@ class HfParquetSource(RowSource):
         super().__init__(files, request.inputs)
         images = _choose_images(table, schema, settings, needs)
         kinds = {field.name: field.type for field in schema}
-        self._describe(images={name: is_list(kinds[column]) for name, column in images.items() if name != MASK})
         rest = dataclasses.replace(
             table,
             embedded=tuple(name for name in table.embedded if name not in images.values()),
             columns=tuple(name for name in table.columns if name not in images.values()),
             column_types={name: kind for name, kind in table.column_types.items() if name not in images.values()},
         )
-        declared = parse_features(schema)
-        label = choose_label(rest, settings, needs, declared=declared.classes)
+        declared, several = _declared_classes(schema)
+        label = choose_label(rest, settings, needs, declared=declared)
         cells = self._take_columns(
-            rest, settings, needs, label, has_several=label in declared.several, has_mask=MASK in images
+            rest,
+            settings,
+            needs,
+            label,
+            has_several=label in several,
+            has_mask=MASK in images,
+            images={name: is_list(kinds[column]) for name, column in images.items() if name != MASK},
         )
         of = cells.columns.objects
         column = of.classes if of else label or ""
-        declaring = _names_by_file(files, column) if column in declared.classes else ()
+        declaring = _names_by_file(files, column) if column in declared else ()
         class_names = tuple(dict.fromkeys(itertools.chain.from_iterable(declaring)))
-        wanted = (name for name in declared.classes if name in (needs.columns or ()))
-        several = {name: {*_names_by_file(files, name)} for name in wanted}
+        wanted = (name for name in declared if name in (needs.columns or ()))
+        by_file = {name: {*_names_by_file(files, name)} for name in wanted}
         self._describe(
-            class_names=class_names,
-            column_classes={name: min(found) if len(found) == 1 else () for name, found in several.items()},
-            labels_may_be_indices=not class_names,
+            labels=dataclasses.replace(self.description.labels, names=class_names, may_be_indices=not class_names),
+            column_classes={name: min(found) if len(found) == 1 else () for name, found in by_file.items()},
         )
         by_name = needs.splits.are_auto and settings.split_column is None
-        splits = splits_of(files) or (_shard_or_path_splits(files) if by_name else {})
+        if by_name and not self._splits:
+            self._splits = _shard_or_path_splits(files)
         if cells.columns.split is None:
-            self._note_splits(splits)
+            self._note_splits()
         paired = zip(files, pair_roots(files, settings.image_root), strict=True)
         self._roots = {file.entry.path: one.own or one.every for file, one in paired}
-        self._cells, self._images, self._splits, self._classes = cells, images, splits, declared.classes
+        self._cells, self._images, self._classes = cells, images, declared
         self._allow_outside_root = settings.allow_outside_root
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
@@ -137,7 +139,7 @@ class HfParquetSource(RowSource):
             with parsing():
                 file = stack.enter_context(opened(partition.uri, version=partition.version))
                 plain = stack.enter_context(storage.open_read(partition.uri, version=partition.version))
-            cells = self._named(parse_features(file.schema_arrow).classes)
+            cells = self._named(_declared_classes(file.schema_arrow)[0])
             first = 0
             for group in range(file.num_row_groups):
                 yield from self._read_group(cells, file, plain, group, partition, staging, first)
@@ -327,7 +329,7 @@ def _names_by_file(files: Sequence[InputFile], column: str) -> list[tuple[str, .
 
     def read(file: InputFile) -> tuple[str, ...]:
         try:
-            return tuple(parse_features(_schema(Partition.of(file.entry, key_prefix=""))).classes.get(column, ()))
+            return tuple(_declared_classes(_schema(Partition.of(file.entry, key_prefix="")))[0].get(column, ()))
         except Exception as error:  # Arrow may raise any exception for a malformed file.
             is_fault = isinstance(error, OSError) and storage.is_service_fault(error)
             if is_fault or (not is_damage(error) and not isinstance(error, OSError)):
@@ -361,8 +363,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     if any(storage.is_folder(path) for path in inputs.paths):
         files = find_files_below(inputs, _BELOW, "Parquet file in it")
     else:
-        by_name = request.needs.splits.are_auto and not request.spec.split_column
-        files = find_files(inputs, by_name=by_name)
+        files = request.find_files()
     first, schema = open_table(files[0].entry.path), _schema(Partition.of(files[0].entry, key_prefix=""))
     return functools.partial(HfParquetSource, files, first, schema, request)
 
@@ -388,32 +389,25 @@ def _choose_images(table: ParquetTable, schema: pa.Schema, settings: TableSettin
     return {**images, MASK: mask} if mask else images
 
 
-class Declared(NamedTuple):
-    """The classes that the description declares.
+def _declared_classes(schema: pa.Schema) -> tuple[dict[str, Sequence[str]], set[str]]:
+    """Reads the description of the columns, if the schema has one.
 
-    Attributes:
-      classes: column -> its class names; for a column of objects, the class names of their label field.
-      several: columns with a list of classes.
+    Returns:
+      Column -> its class names; for a column of objects, the class names of their label field. And the columns with a
+      list of classes.
     """
-
-    classes: Mapping[str, Sequence[str]]
-    several: frozenset[str]
-
-
-def parse_features(schema: pa.Schema) -> Declared:
-    """Reads the description of the columns; returns an empty one if the schema has none."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"].items()
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
-        return Declared({}, frozenset())
+        return {}, set()
     plain = {column: _inner(feature) for column, feature in features}
-    classes = {column: names for column, feature in plain.items() if (names := _names_of(feature))}
+    classes: dict[str, Sequence[str]] = {name: names for name, one in plain.items() if (names := _names_of(one))}
     for column, feature in plain.items():
         if isinstance(feature, dict) and "_type" not in feature:
             field = next((feature[name] for name in CLASS_FIELDS if name in feature), None)
             classes |= {column: names} if (names := _names_of(_inner(field))) else {}
     several = {column for column, feature in features if column in classes and feature is not plain[column]}
-    return Declared(classes, frozenset(several))
+    return classes, several
 
 
 def _inner(feature: Any) -> Any:

@@ -16,7 +16,7 @@ from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
-from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable, Joins, NamePart
+from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable, NamePart
 from beam_tfrecords.transforms.sources.tables.table import (
     FEW_ROWS,
     InvalidRow,
@@ -109,13 +109,13 @@ class JoinedRows(TableFile):
             yield UnjoinedRow(chosen, errors[0]) if errors else chosen
 
 
-def join_tables(tables: Sequence[TableFile], joins: Joins) -> Sequence[TableFile]:
+def join_tables(tables: Sequence[TableFile], joins: Sequence[JoinedTable]) -> Sequence[TableFile]:
     """Returns the tables of the samples with the columns of the tables that the request joins.
 
     Raises:
       RequestError: as `fit`.
     """
-    if not joins.tables:
+    if not joins:
         return tables
     columns = [name for name in tables[0].columns if all(name in table.columns for table in tables)]
 
@@ -126,28 +126,27 @@ def join_tables(tables: Sequence[TableFile], joins: Joins) -> Sequence[TableFile
     return [JoinedRows.of(table, fitted, () if number else notes) for number, table in enumerate(tables)]
 
 
-def fit_all(joins: Joins, base: Table) -> tuple[list[JoinedTable], list[str]]:
+def fit_all(joins: Sequence[JoinedTable], base: Table) -> tuple[list[JoinedTable], list[str]]:
     """Chooses the keys of the tables of a request; returns the tables, and notes. See `fit`."""
     fitted, columns, notes = list[JoinedTable](), [*base.columns], list[str]()
-    for join in joins.tables:
-        one, found = fit(join, base, joins.keys)
+    for join in joins:
+        one, found = fit(join, base)
         fitted.append(one.beside(columns))
         columns += fitted[-1].names
         notes += found
     return fitted, notes
 
 
-def fit(join: JoinedTable, base: Table, keys: Sequence[str]) -> tuple[JoinedTable, list[str]]:
+def fit(join: JoinedTable, base: Table) -> tuple[JoinedTable, list[str]]:
     """Chooses the columns by which a table joins samples, and checks that it does.
 
-    Both columns have the same text, or file names without extension. A column in `keys` joins; otherwise
+    Both columns have the same text, or file names without extension. The key that the request names joins; otherwise
     those columns do that have the most names in common, names before numbers, and columns of the same name before
     others.
 
     Args:
-      join: the table, without a key.
+      join: the table.
       base: the table of the samples.
-      keys: columns that the request names as keys.
 
     Returns:
       The table with its key, and notes.
@@ -156,7 +155,7 @@ def fit(join: JoinedTable, base: Table, keys: Sequence[str]) -> tuple[JoinedTabl
       RequestError: no columns join, several do, or a file name occurs in several folders.
     """
     columns = join.files[0].columns
-    named = [name for name in keys if name in columns][:1]
+    named = [join.key] if join.key else []
     own = _names(base, named if named[:1] and named[0] in base.columns else base.columns)
     theirs = _names(join.files[0], named or columns)
     hits = _find_hits(join, [*theirs], own)

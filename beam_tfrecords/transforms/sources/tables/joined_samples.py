@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
@@ -15,7 +15,7 @@ from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tables.joined_rows import fit_all
-from beam_tfrecords.transforms.sources.tables.joined_table import Joins
+from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, Table, available
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
@@ -42,7 +42,7 @@ class JoinedSamples:
       key_column: column of the source with the keys, if the request names one.
     """
 
-    joins: Joins
+    joins: Sequence[JoinedTable]
     table: Table
     types: dict[str, str]
     joined: TableSettings
@@ -50,7 +50,7 @@ class JoinedSamples:
     key_column: str | None
 
     @classmethod
-    def of(cls, joins: Joins, table: TableSettings, *, has_columns: bool) -> JoinedSamples:
+    def of(cls, joins: Sequence[JoinedTable], table: TableSettings, *, has_columns: bool) -> JoinedSamples:
         """Reads the first rows of the tables.
 
         Args:
@@ -62,12 +62,11 @@ class JoinedSamples:
           RequestError: no table has a column of the request.
         """
         # A column with the name of the samples' key joins the tables, and is not a value.
-        kept = [{name: of for name, of in one.names.items() if name != table.key_column} for one in joins.tables]
-        tables = [dataclasses.replace(one, names=names) for one, names in zip(joins.tables, kept, strict=True)]
-        joins = dataclasses.replace(joins, tables=tables)
+        kept = [{name: of for name, of in one.names.items() if name != table.key_column} for one in joins]
+        joins = [dataclasses.replace(one, names=names) for one, names in zip(joins, kept, strict=True)]
         rows: list[dict[str, Any]] = [{} for _ in range(_ROWS)]
         types: dict[str, str] = {}
-        for join in joins.tables:
+        for join in joins:
             types |= join.types
             for row, found in zip(rows, join.rows([*join.names.values()]), strict=False):
                 row |= {name: found[column] for name, column in join.names.items()}
@@ -75,11 +74,11 @@ class JoinedSamples:
         named = {name: given for name in _NAMES if (given := getattr(table, name))}
         ours = {n for n, names in named.items() if {*([names] if isinstance(names, str) else names)} <= types.keys()}
         if not has_columns and (wrong := next((name for name in named if name not in ours), None)):
-            where = "; ".join(f"{join.shown}: {available(join.files[0])}" for join in joins.tables)
+            where = "; ".join(f"{join.shown}: {available(join.files[0])}" for join in joins)
             value = named[wrong] if isinstance(named[wrong], str) else ",".join(named[wrong])
             raise RequestError(f"`{wrong}={value}`: no joined table has this column; {where}", code="unknown_column")
         ours |= {*_OF_LABEL} if ours & {"label_column", "label_columns"} else {*()}
-        first = FirstRows(joins.tables[0].files[0].path, [*types], first_rows=[row for row in rows if row])
+        first = FirstRows(joins[0].files[0].path, [*types], first_rows=[row for row in rows if row])
         # An empty column says that no column has the splits.
         none = {"split_column"} if table.split_column == "" else {*()}
         theirs = {n: defaults[n] for n in (*_NAMES, *_OF_LABEL, *_OF_OTHERS) if n not in ours | none}
@@ -152,13 +151,9 @@ class JoinedSamples:
             join=JoinListed(self.joins, self.table, cells),
         )
         if Content.LABEL in self.contents:
-            of_label = {name: value for name, value in cells.described.items() if name not in ("used", "split_column")}
-            source.description = dataclasses.replace(
-                source.description,
-                **{**of_label, "label_column": found.label},
-                labels_may_be_indices=True,
-                class_names=(),
-            )
+            labels = dataclasses.replace(cells.of_label["labels"], first=seen.labels.first, numbers=seen.labels.numbers)
+            of_label = {**cells.of_label, "label_column": found.label, "labels": labels}
+            source.description = dataclasses.replace(source.description, **of_label)
         return source
 
 
@@ -172,7 +167,7 @@ class JoinListed:
       cells: reads the joined columns.
     """
 
-    joins: Joins
+    joins: Sequence[JoinedTable]
     table: Table
     cells: RowReader
 

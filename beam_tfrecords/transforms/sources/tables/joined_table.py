@@ -56,7 +56,7 @@ class JoinedTable:
       splits: the split that each file lists; empty for a table.
       fingerprints: fingerprint of each file at the start of the build.
       size: size of all files in bytes.
-      key: column with the names of the samples.
+      key: column with the names of the samples; "" if the request names none, and none is chosen.
       of: column of the samples that has the same names.
       form: what counts of the names.
       names: name of a joined column -> column of the table.
@@ -170,23 +170,10 @@ class JoinedTable:
                     yield {**row, **split}
 
 
-@dataclasses.dataclass(frozen=True)
-class Joins:
-    """The tables that a request joins.
-
-    Attributes:
-      tables: the tables, without keys.
-      keys: columns that the request names as keys.
-    """
-
-    tables: Sequence[JoinedTable] = ()
-    keys: Sequence[str] = ()
-
-
 _hold = functools.lru_cache(maxsize=_MOST_TABLES)(JoinedTable.read)
 
 
-def open_joins(join: Sequence[str], join_key: Sequence[str]) -> Joins:
+def open_joins(join: Sequence[str], join_key: Sequence[str]) -> list[JoinedTable]:
     """Opens the tables of a request; the lists of splits (`train=LIST`) are one table.
 
     Args:
@@ -202,7 +189,8 @@ def open_joins(join: Sequence[str], join_key: Sequence[str]) -> Joins:
     tables += [_open([path for _, path in lists], [split for split, _ in lists])] if lists else []
     seen: set[str] = set()
     for number, table in enumerate(tables):
-        tables[number] = table.beside(seen)
+        key = next((name for name in join_key if name in table.files[0].columns), "")
+        tables[number] = dataclasses.replace(table.beside(seen), key=key)
         seen |= tables[number].names.keys()
     unknown = {*join_key} - {name for table in tables for name in table.files[0].columns}
     if tables and unknown and (*join_key,) != ("key",):
@@ -211,7 +199,7 @@ def open_joins(join: Sequence[str], join_key: Sequence[str]) -> Joins:
             f"{'; '.join(f'{table.shown}: {available(table.files[0])}' for table in tables)}",
             code="unknown_column",
         )
-    return Joins(tables, join_key)
+    return tables
 
 
 def _without_header(file: TableFile) -> TableFile:

@@ -22,16 +22,15 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pix
 from beam_tfrecords.transforms.sources.detect.columns import choose_label, find_label
 from beam_tfrecords.transforms.sources.detect.image_columns import find_image_column
 from beam_tfrecords.transforms.sources.detect.numbered_columns import square_shape
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.cells import check_columns, invalid_row
-from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
+from beam_tfrecords.transforms.sources.tables.row_source import RowSource, list_rows
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowImages
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, Row, Table, open_table
-from beam_tfrecords.transforms.sources.tables.table_rows import list_rows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -86,7 +85,7 @@ class PixelTableSource(RowSource):
       RequestError: the tables do not fit the request.
     """
 
-    description = Description(unit="row", labels_may_be_indices=True)
+    description = Description(unit="row")
 
     def __init__(self, files: Sequence[InputFile], table: Table, request: OpenRequest, needs: Needs) -> None:
         inputs, settings = request.inputs, request.spec
@@ -108,7 +107,8 @@ class PixelTableSource(RowSource):
         label = self._choose_label(rest, settings, needs)
         self._cells = self._take_columns(rest, settings, needs, label)
         self._describe(column_types=types or None)
-        self._splits = splits_of(files) if inputs.splits or self._cells.columns.split is None else {}
+        if self._cells.columns.split is not None and not inputs.splits:
+            self._splits = {}
         self.notes += describe_splits(self._splits, list(self._splits.values()), inputs)
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
@@ -157,6 +157,5 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: a file does not exist, or the files do not fit the request.
     """
-    by_name = request.needs.splits.are_auto and not request.spec.split_column
-    files = find_files(request.inputs, by_name=by_name)
+    files = request.find_files()
     return functools.partial(PixelTableSource, files, open_table(files[0].entry.path, request.spec), request)

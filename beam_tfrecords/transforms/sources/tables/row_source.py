@@ -1,19 +1,205 @@
-"""Base class of the sources whose files have rows of values with their images."""
+"""Lists rows with their images: one loop for all, the images that rows name, and the base class of such sources."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
-from beam_tfrecords.features.contents import Content, contents_in
-from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.features.contents import Content
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef, object_mask
+from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, find_label
+from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.source import Source, partitions_of
+from beam_tfrecords.transforms.sources.tables.box_cells import MaskColumns
+from beam_tfrecords.transforms.sources.tables.cells import (
+    check_end,
+    fill_pattern,
+    pattern_columns,
+    read_paths,
+    read_text,
+)
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
-from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
-from beam_tfrecords.transforms.sources.tables.table import Table
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowImages, RowReader, number_key, row_reader
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, UnjoinedRow
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+
+# Most rows of a batch, and most characters.
+_BATCH = 256
+_BATCH_CHARACTERS = 4 << 20
+# Size of the caches of image look-ups.
+_MOST_KNOWN = 4096
+
+
+def list_rows(
+    cells: RowReader,
+    rows: Iterable[Row],
+    images: RowImages | None,
+    *,
+    prefix: str,
+    split: str | None,
+    first: int = 0,
+) -> Iterator[SampleRef | RefColumns]:
+    """Yields the references of rows; as columns, if rows have no images and none of a batch is rejected.
+
+    Args:
+      cells: reads the values of a row.
+      rows: the rows.
+      images: finds the images of the rows; None for rows without images.
+      prefix: prefix of the keys.
+      split: split of the rows if no column states it.
+      first: number of the first row.
+
+    Raises:
+      SampleError: the table becomes unreadable.
+    """
+    if images is not None:
+        for number, row in enumerate(rows, first):
+            check_end(row)
+            yield cells.sample(row, Located(number_key(number), number), images, prefix=prefix, split=split)
+        return
+    for together in _batches(rows):
+        *_, last = together
+        valid = together[:-1] if isinstance(last, InvalidRow) and last.ends else together
+        refs: RefColumns | None = None
+        if not any(isinstance(row, InvalidRow | UnjoinedRow) for row in valid):
+            with contextlib.suppress(SampleError):
+                refs = cells.samples(cast("Sequence[Mapping[str, Any]]", valid), first, prefix=prefix, split=split)
+        if refs is not None:
+            yield refs
+        for number, row in enumerate(valid if refs is None else (), first):
+            yield cells.sample(row, Located(number_key(number)), prefix=prefix, split=split)
+        check_end(last)
+        first += len(together)
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Groups rows into batches of up to `_BATCH` rows, fewer if their strings are long."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        if not isinstance(row, InvalidRow):
+            size += sum([len(cell) for cell in row.values() if isinstance(cell, str)])
+        if len(batch) == _BATCH or size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+class NamedImages(RowImages):
+    """Finds the image files that rows name; caches the results for nearby rows with the same image, such as its boxes.
+
+    Args:
+      columns: roles of the columns.
+      roots: folders to search for images.
+      mask_roots: folders to search for masks.
+      allow_outside_root: whether paths may leave these folders.
+      keys_are_pairs: whether a key has the names of all images, because several rows have the same first one.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        roots: Sequence[str],
+        mask_roots: Sequence[str] = (),
+        *,
+        allow_outside_root: bool = False,
+        keys_are_pairs: bool = False,
+    ) -> None:
+        self._columns, self._roots, self._mask_roots = columns, roots, mask_roots
+        self._keys_are_pairs = keys_are_pairs
+        find = functools.partial(find_image, allow_outside_root=allow_outside_root)
+        self._find = functools.lru_cache(_MOST_KNOWN)(find)
+        self._seen = functools.lru_cache(_MOST_KNOWN)(_look)
+
+    def read_paths(self, row: Mapping[str, Any], found: Located) -> None:
+        """See `RowImages.read_paths`."""
+        for name, path in self._paths(row):
+            if not found.paths:
+                found.key = key_of_path(path) or found.key
+            elif self._keys_are_pairs:
+                found.key += f"+{posixpath.basename(key_of_path(path))}"
+            found.paths[name] = path
+
+    def find(self, row: Mapping[str, Any], found: Located) -> None:
+        """See `RowImages.find`."""
+        of, fingerprints = self._columns, list[str]()
+        for name, path in found.paths.items():
+            size, fingerprint = self.add_file(found, name, path)
+            found.size = found.size if fingerprints else size
+            is_key = of.key is None and not fingerprints
+            fingerprints.append(fingerprint if is_key else of_path(fingerprint, path))
+        found.fingerprint = join_fingerprints(fingerprints)
+        if of.mask is not None:
+            path = read_text(row, of.mask, required=False)
+            if not path:
+                raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"column {of.mask!r} is empty")
+            self._add_mask(found, MASK, path)
+        if isinstance(of.boxes, MaskColumns):
+            for path in of.boxes.paths(row):
+                self._add_mask(found, object_mask(path), path)
+
+    def _paths(self, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yields the name of each image, and its path in a row.
+
+        Raises:
+          SampleError: a cell has no path.
+        """
+        of = self._columns
+        for name, pattern in of.patterns.items():
+            yield name, fill_pattern(pattern, {one: read_text(row, one) for one in pattern_columns(pattern)})
+        for name, column in of.images.items():
+            if name in of.lists:
+                yield from ((f"{name}[{number}]", path) for number, path in enumerate(read_paths(row, column)))
+            else:
+                # Some tables have a space after each comma.
+                yield name, read_text(row, column).lstrip(" ")
+
+    def add_file(self, found: Located, name: str, path: str) -> tuple[int, str]:
+        """Adds an image; returns its size in bytes and its fingerprint."""
+        try:
+            uri = self._find(path, roots=self._roots)
+            found.images[name] = File(uri)
+            size, fingerprint, version = self._look(uri)
+        except SampleError as error:
+            raise (error if name == IMAGE else error.about(name)) from error
+        if version:
+            found.images[name] = File(uri, version)
+        return size, fingerprint
+
+    def _add_mask(self, found: Located, name: str, path: str) -> None:
+        """Adds a mask of a row, and its fingerprint."""
+        try:
+            uri = self._find(path, roots=self._mask_roots)
+            _, fingerprint, version = self._look(uri)
+        except SampleError as error:
+            raise error.about("mask") from error
+        found.images[name] = File(uri, version)
+        found.fingerprint = join_fingerprints([found.fingerprint, of_path(fingerprint, path)])
+
+    def _look(self, uri: str) -> tuple[int, str, str]:
+        """Caches `look` and its errors."""
+        seen = self._seen(uri)
+        if isinstance(seen, SampleError):
+            raise seen.with_traceback(None)
+        return seen
+
+
+def _look(uri: str) -> tuple[int, str, str] | SampleError:
+    try:
+        return look(uri)
+    except SampleError as error:
+        return error
 
 
 class RowSource(Source):
@@ -27,6 +213,8 @@ class RowSource(Source):
     def __init__(self, files: Sequence[InputFile], inputs: Inputs) -> None:
         super().__init__(partitions_of(files))
         self._inputs = inputs
+        # File -> split, for the files whose split is known.
+        self._splits = {file.entry.path: file.split for file in files if file.split}
 
     def _take_columns(
         self,
@@ -49,7 +237,7 @@ class RowSource(Source):
           label: label column, or None.
           has_several: whether a label is known to be a list of classes, rather than of zeros and ones.
           has_mask: whether the samples have masks.
-          images: name of each image of a row -> whether it is a list; None for those of the description.
+          images: name of each image of a row -> whether it is a list; None for one image.
           names_files: whether columns name image files, as in other tables.
 
         Raises:
@@ -75,28 +263,16 @@ class RowSource(Source):
         self.notes += [*notes, *cells.notes]
         if names_files:
             images = {name: name in columns.lists for name in columns.images or columns.patterns}
-        images = self.description.images if images is None else images
-        found = {
-            Content.IMAGE: bool(images),
-            Content.MASK: has_mask,
-            Content.IMAGES: len(images) > 1 or any(images.values()),
-        }
+        seen = cells.describe({IMAGE: False} if images is None else images, has_mask=has_mask)
         self._describe(
-            provides=cells.provides | contents_in(found),
-            images=images,
             table=table,
             columns=table.columns,
             column_types=table.column_types,
-            **{**cells.described, "label_column": label},
+            **{**seen, "label_column": label},
         )
         return cells
 
-    def _note_splits(self, splits: Mapping[str, str]) -> None:
+    def _note_splits(self) -> None:
         """Adds a note on splits that come only from the file names."""
-        if splits and not self._inputs.splits:
-            self.notes.append(f"splits from the names of the files: {', '.join(sorted(set(splits.values())))}")
-
-
-def splits_of(files: Sequence[InputFile]) -> dict[str, str]:
-    """Returns file -> split, for the files whose split is known."""
-    return {file.entry.path: file.split for file in files if file.split}
+        if self._splits and not self._inputs.splits:
+            self.notes.append(f"splits from the names of the files: {', '.join(sorted({*self._splits.values()}))}")

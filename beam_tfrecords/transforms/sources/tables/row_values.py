@@ -17,6 +17,7 @@ from beam_tfrecords.transforms.labels import numbered_label, whole_number
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import Locator, SampleRef, Scalar, Value
+from beam_tfrecords.transforms.sources.description import Labels
 from beam_tfrecords.transforms.sources.detect.column_names import USUAL_LABELS, find_usual, plain_name
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.detect.roles import parse_cell
@@ -154,18 +155,30 @@ class RowReader:
         }
         return contents_in(found)
 
+    def describe(self, images: Mapping[str, bool], *, has_mask: bool = False) -> dict[str, Any]:
+        """Returns fields of a source's description.
+
+        Args:
+          images: as in `Description`.
+          has_mask: whether the samples have masks from elsewhere.
+        """
+        is_list = len(images) > 1 or any(images.values())
+        found = contents_in({Content.IMAGE: bool(images), Content.IMAGES: is_list, Content.MASK: has_mask})
+        split = self.columns.split.name if self.columns.split else None
+        used = {"used": frozenset(self.needed), "split_column": split}
+        return {"images": images, "provides": self.provides | found, **used, **self.of_label}
+
     @property
-    def described(self) -> dict[str, Any]:
-        """Fields of a source's description that the columns decide."""
+    def of_label(self) -> dict[str, Any]:
+        """Fields of a source's description about its labels."""
         of = self.columns
+        length = self.flags.count if self.flags else 0
         return {
-            "used": frozenset(self.needed),
-            "split_column": of.split.name if of.split else None,
             "label_column": of.boxes.label if of.boxes else of.label,
             "has_several_labels": self.has_several_labels,
-            "one_hot_length": self.flags.count if self.flags else 0,
-            "text_column": self.text or "",
-            "number_column": self.number or "",
+            "labels": Labels(
+                may_be_indices=True, length=length, text_column=self.text or "", number_column=self.number or ""
+            ),
         }
 
     @property

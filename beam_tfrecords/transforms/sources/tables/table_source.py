@@ -23,7 +23,6 @@ from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     Inputs,
     describe_splits,
-    find_files,
     keep_inputs,
     quote_input,
 )
@@ -32,9 +31,9 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
+from beam_tfrecords.transforms.sources.tables.row_source import NamedImages, list_rows
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
 from beam_tfrecords.transforms.sources.tables.table import RowRange, TableFile, available
-from beam_tfrecords.transforms.sources.tables.table_rows import NamedImages, list_rows
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -105,14 +104,21 @@ class TableSource(Source):
       tables: the files and their opened tables.
       request: the request.
       needs: requested contents.
+      images_beside: as in `Description`.
 
     Raises:
       RequestError: a column of the request does not exist, or the tables do not fit together.
     """
 
-    description = Description(unit="row", labels_may_be_indices=True)
+    description = Description(unit="row")
 
-    def __init__(self, tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> None:
+    def __init__(
+        self,
+        tables: Sequence[tuple[InputFile, TableFile]],
+        request: OpenRequest,
+        needs: Needs,
+        images_beside: Callable[[], Iterator[tuple[str, str]]] | None = None,
+    ) -> None:
         super().__init__()
         self._inputs = inputs = request.inputs
         settings = request.spec
@@ -148,17 +154,16 @@ class TableSource(Source):
         self._readers = _number_alike(self._readers)
         first = next((one for one in self._readers if one.columns.label or one.columns.labels), self._readers[0])
         columns, cells = first.columns, first.cells
-        images = columns.images or columns.patterns
-        several = [Content.IMAGES] if len(images) > 1 or columns.lists else []
+        seen = cells.describe({name: name in columns.lists for name in columns.images or columns.patterns})
+        text = next((one.cells.text for one in self._readers if one.cells.text), "")
         self._describe(
-            provides=cells.provides | ({Content.IMAGE, *several} if columns.has_images else frozenset()),
             table=first.table,
             columns=tuple(dict.fromkeys(column for _, table in tables for column in table.columns)),
             column_types=_merge_types([table for _, table in tables]),
             groups_rows=columns.boxes is not None,
             other_labels=self._other_labels,
-            images={name: name in columns.lists for name in images},
-            **{**cells.described, "text_column": next((one.cells.text for one in self._readers if one.cells.text), "")},
+            images_beside=images_beside,
+            **{**seen, "labels": dataclasses.replace(seen["labels"], text_column=text)},
         )
         for reader in self._readers[1:]:
             if reader.columns.has_images != columns.has_images:
@@ -233,7 +238,7 @@ def open_tables(open_table: Callable[[str, TableSettings], TableFile], request: 
       RequestError: a table cannot be read.
     """
     inputs = request.inputs
-    files = find_files(inputs, by_name=request.needs.splits.are_auto and not request.spec.split_column)
+    files = request.find_files()
     opened = join_tables(name_alike([open_table(file.entry.path, request.spec) for file in files]), request.joined)
     tables = list(zip(files, opened, strict=True))
 

@@ -200,13 +200,13 @@ def test_parts_of_a_group_and_holes_belong_to_one_object(mapped):
 
 def test_classes_of_a_mapping_are_in_the_order_of_their_numbers(folder, opened, listed):
     source = opened(write_kitti(folder), mapping="kitti")
-    assert (source.description.class_names, source.description.labels_may_be_indices) == ((), True)
+    assert (source.description.labels.names, source.description.labels.may_be_indices) == ((), True)
     for names in ("{3: dog, 1: cat}", "[{id: 1, name: cat}, {id: 3, name: dog}]", "names.txt"):
         (folder / "names.txt").write_text("1: cat\n3: dog\n")
         (folder / "my.yaml").write_text(f"{MINE}class_names: {names}")
         write_json(folder / "a.json", {"image": "a.jpg", "objects": [{"name": n, **SIDES} for n in (3, "1")]})
         source = opened(folder / "a.json", mapping=str(folder / "my.yaml"))
-        assert source.description.class_names == ("cat", "dog")
+        assert source.description.labels.names == ("cat", "dog")
         assert listed(source)["a.jpg"].objects.labels == ("dog", "cat")
 
 

@@ -14,7 +14,6 @@ from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.partition import WHOLE, StagingFiles
 from beam_tfrecords.transforms.sources.source import OpenRequest
-from beam_tfrecords.transforms.sources.tables.joined_table import Joins
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import Splits
 from tests.refusals import refuses
@@ -38,7 +37,7 @@ def test_the_class_is_the_first_folder_below_the_root(touch, opened, listed):
         (),
         None,
     )
-    assert (source.description.unit, source.description.labels_may_be_indices, source.containers()) == (
+    assert (source.description.unit, source.description.labels.may_be_indices, source.containers()) == (
         "image",
         False,
         None,
@@ -299,7 +298,7 @@ def test_the_listing_takes_the_same_memory_for_many_files_as_for_few(touch):
 
     def listing_of(folder: str) -> ImageFolder:
         spec, needs = make_request(folder)
-        return ImageFolder([Root(folder, folder)], OpenRequest(spec, Inputs([folder]), needs, Joins()), needs)
+        return ImageFolder([Root(folder, folder)], OpenRequest(spec, Inputs([folder]), needs, ()), needs)
 
     few = peak(listing_of(f"{root}/a"))
     assert peak(listing_of(str(root))) < few + 20_000

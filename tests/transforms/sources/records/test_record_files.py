@@ -10,8 +10,7 @@ import pytest
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.sources.partition import Partition
-from beam_tfrecords.transforms.sources.records.record_files import find_record_files
-from beam_tfrecords.transforms.sources.records.record_rows import scan_file
+from beam_tfrecords.transforms.sources.records.record_files import find_record_files, scan_file
 from tests.framing import example_of, framed
 from tests.refusals import refuses
 

@@ -157,14 +157,14 @@ def test_classes_have_the_names_of_the_dataset(write, opened, read):
     path = write(4, label=[1, 0, -1, 7])
     describe(path.parent, "cat\ndog\n")
     source = opened(path, source="tfrecord")
-    assert (source.description.class_names, source.description.labels_may_be_indices) == (("cat", "dog"), False)
+    assert (source.description.labels.names, source.description.labels.may_be_indices) == (("cat", "dog"), False)
     assert [sample.label for sample in read(path)] == ["dog", "cat", None, 7]
 
 
 def test_datasets_of_other_classes_are_merged_by_their_names(write, opened, read, tmp_path):
     for folder, names in (("a", "cat\ndog\n"), ("b", "dog\nelk\n")):
         describe(write(2, to=f"{folder}/x.tfrecord").parent, names)
-    assert opened(tmp_path / "a", tmp_path / "b", source="tfrecord").description.class_names == ()
+    assert opened(tmp_path / "a", tmp_path / "b", source="tfrecord").description.labels.names == ()
     samples = read(tmp_path / "a", tmp_path / "b")
     assert [(sample.key[:2], sample.label) for sample in samples] == [
         ("a/", "cat"), ("a/", "dog"), ("b/", "dog"), ("b/", "elk")
@@ -181,7 +181,7 @@ def test_a_record_may_have_several_labels_or_none(write, read):
 def test_a_damaged_description_names_nothing(write, opened, text):
     path = write()
     (path.parent / "features.json").write_text(text)
-    assert opened(path, source="tfrecord").description.class_names == ()
+    assert opened(path, source="tfrecord").description.labels.names == ()
 
 
 # The image
@@ -383,7 +383,7 @@ def test_a_label_map_keeps_the_numbers_that_it_leaves_out(opened, read, tmp_path
     (tmp_path / "a.record").write_bytes(records_of([example_of(boxes_of("image/object/class/label", 1, 4, 3))]))
     (tmp_path / name).write_text("item { id: 1 name: 'cat' } item { id: 4 display_name: 'dog' }")
     source = opened(tmp_path / "a.record", needs_label=False)
-    assert source.description.class_names == ("cat", "category_2", "category_3", "dog")
+    assert source.description.labels.names == ("cat", "category_2", "category_3", "dog")
     assert read(tmp_path / "a.record", needs_label=False)[0].objects.labels == ("cat", "dog", "category_3")
 
 
