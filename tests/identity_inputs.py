@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +19,8 @@ from PIL import Image
 
 from tests.archive_files import tar_of
 from tests.framing import write_examples
-from tests.pixel_files import save_cifar, save_idx
+from tests.pixel_files import save_idx
+from tests.writers import MEANING, WRITERS, Meaning, Writer
 
 COUNT = 6
 _CLASSES = ("cat", "dog")
@@ -50,14 +54,6 @@ def _save_images(folder: Path, state: int, names: Sequence[str] = NAMES) -> None
 
 def _rows(state: int) -> list[dict[str, str]]:
     return [{"image": name, "label": _CLASSES[_label(number, state)]} for number, name in enumerate(NAMES)]
-
-
-def _write_folder(folder: Path, state: int) -> None:
-    _save_images(folder / "in", state, [f"{_CLASSES[number % 2]}/{name}" for number, name in enumerate(NAMES)])
-
-
-def _write_pattern(folder: Path, state: int) -> None:
-    _save_images(folder / "in", state, [f"{_CLASSES[number % 2]}_{name}" for number, name in enumerate(NAMES)])
 
 
 def _write_pairs(folder: Path, state: int) -> None:
@@ -111,44 +107,6 @@ def _write_hf_folder(folder: Path, state: int) -> None:
     path.write_text(path.read_text().replace("image,", "file_name,"))
 
 
-def _write_coco(folder: Path, state: int) -> None:
-    _save_images(folder / "images", state)
-    content = {
-        "images": [{"id": number, "file_name": name, "height": 32, "width": 32} for number, name in enumerate(NAMES)],
-        "annotations": [
-            {"id": number, "image_id": number, "category_id": _label(number, state), "bbox": [2, 2, 20 + state, 20]}
-            for number in range(COUNT)
-        ],
-        "categories": [{"id": number, "name": name} for number, name in enumerate(_classes(state))],
-    }
-    (folder / "instances.json").write_text(json.dumps(content))
-
-
-def _write_yolo(folder: Path, state: int) -> None:
-    _save_images(folder / "train/images", state)
-    (folder / "train/labels").mkdir()
-    for number, name in enumerate(NAMES):
-        (folder / "train/labels" / name.replace(".bmp", ".txt")).write_text(
-            f"{_label(number, state)} 0.5 0.5 0.2 0.2\n"
-        )
-    (folder / "data.yaml").write_text(f"train: train/images\nnc: 2\nnames: {list(_classes(state))}\n")
-
-
-def _write_voc(folder: Path, state: int) -> None:
-    _save_images(folder / "JPEGImages", state, [name.replace(".bmp", ".jpg") for name in NAMES])
-    (folder / "Annotations").mkdir()
-    (folder / "ImageSets/Main").mkdir(parents=True)
-    stems = [name.removesuffix(".bmp") for name in NAMES]
-    (folder / "ImageSets/Main/train.txt").write_text("".join(f"{stem}\n" for stem in stems))
-    for number, stem in enumerate(stems):
-        box = "<xmin>2</xmin><ymin>2</ymin><xmax>20</xmax><ymax>20</ymax>"
-        name = _CLASSES[_label(number, state)]
-        (folder / f"Annotations/{stem}.xml").write_text(
-            f"<annotation><filename>{stem}.jpg</filename><size><width>32</width><height>32</height><depth>3</depth>"
-            f"</size><object><name>{name}</name><bndbox>{box}</bndbox></object></annotation>"
-        )
-
-
 def _write_documents(folder: Path, state: int) -> None:
     _save_images(folder / "images", state)
     (folder / "notes").mkdir()
@@ -161,22 +119,12 @@ def _write_documents(folder: Path, state: int) -> None:
     (folder / "mine.yaml").write_text(text)
 
 
-def _members(state: int) -> dict[str, bytes]:
-    return {f"{_CLASSES[_label(number, state)]}/{name}": _image(number, state) for number, name in enumerate(NAMES)}
-
-
 def _write_webdataset(folder: Path, state: int) -> None:
     members = {}
     for number, name in enumerate(NAMES):
         members[name] = _image(number, state)
         members[name.replace(".bmp", ".json")] = json.dumps({"label": _CLASSES[_label(number, state)]}).encode()
     (folder / "photos.tar").write_bytes(tar_of(members))
-
-
-def _write_zip(folder: Path, state: int) -> None:
-    with zipfile.ZipFile(folder / "photos.zip", "w") as archive:
-        for name, data in _members(state).items():
-            archive.writestr(zipfile.ZipInfo(name), data)
 
 
 def _write_tfrecord(folder: Path, state: int) -> None:
@@ -201,16 +149,42 @@ def _write_idx(folder: Path, state: int) -> None:
     save_idx(folder / "train-labels-idx1-ubyte", np.array([_label(number, state) for number in range(COUNT)]))
 
 
-def _write_cifar(folder: Path, state: int) -> None:
-    images = np.stack([_pixels(number, state) for number in range(COUNT)])
-    save_cifar(folder / "data_batch_1.bin", images, [_label(number, state) for number in range(COUNT)])
-    (folder / "batches.meta.txt").write_text("".join(f"{name}\n" for name in _classes(state)))
+# Colors of the pictures in each state; the first two are the same, so that duplicates can be refused.
+_COLORS = (("red", "red", "green", "blue", "cyan", "white"), ("red", "red", "blue", "yellow", "gray", "purple"))
 
 
-# Name of a source -> what writes its input in state 0 or 1, and the flags of the request.
-INPUTS: Mapping[str, tuple[Callable[[Path, int], None], Sequence[str]]] = {
-    "image_folder": (_write_folder, ["--input={root}/in"]),
-    "filename_pattern": (_write_pattern, ["--input={root}/in", "--label_pattern=(?P<label>cat|dog)_"]),
+def _meaning(state: int) -> Meaning:
+    """The meaning of a state: in the second one, pictures, the order of classes and the objects of a picture differ."""
+    items = [dataclasses.replace(one, color=color) for one, color in zip(MEANING.items, _COLORS[state], strict=True)]
+    if state == 0:
+        return dataclasses.replace(MEANING, items=items)
+    turned = [("dog" if label == "cat" else "cat", box) for label, box in items[-1].objects]
+    items[-1] = dataclasses.replace(items[-1], objects=turned)
+    return dataclasses.replace(MEANING, items=items, classes=MEANING.classes[::-1])
+
+
+def _of_writer(writer: Writer) -> tuple[Callable[[Path, int], None], Sequence[str]]:
+    """What writes the input of a writer, and the flags of the request."""
+
+    def write(folder: Path, state: int) -> None:
+        writer.write(folder, writer.fit(_meaning(state)))
+
+    with tempfile.TemporaryDirectory() as folder:
+        settings = writer.write(Path(folder), writer.fit(MEANING))
+        return write, [f"--{name}={value}".replace(folder, "{root}") for name, value in settings.items()]
+
+
+def _write_zip(folder: Path, state: int) -> None:
+    """Stores the members, because compressed ones differ in size."""
+    _of_writer(WRITERS["class_folders"])[0](folder / "members", state)
+    with zipfile.ZipFile(folder / "pictures.zip", "w") as archive:
+        for path in sorted((folder / "members/in").glob("*/*")):
+            archive.writestr(zipfile.ZipInfo(f"{path.parent.name}/{path.name}"), path.read_bytes())
+    shutil.rmtree(folder / "members")
+
+
+# Source -> what writes its input in state 0 or 1, and the flags of the request; writers with a source add the others.
+_OWN: Mapping[str, tuple[Callable[[Path, int], None], Sequence[str]]] = {
     "paired_images": (
         _write_pairs,
         ["--images=left={root}/left,right={root}/right", "--label_pattern=(?P<label>cat|dog)_"],
@@ -221,25 +195,18 @@ INPUTS: Mapping[str, tuple[Callable[[Path, int], None], Sequence[str]]] = {
     "hf_parquet": (_write_hf_parquet, ["--input={root}/photos.parquet"]),
     "pixel_table": (_write_pixel_table, ["--input={root}/fer2013.csv"]),
     "hf_folder": (_write_hf_folder, ["--input={root}/in", "--source=hf_folder"]),
-    "coco": (_write_coco, ["--input={root}/instances.json", "--image_root={root}/images"]),
-    "yolo": (_write_yolo, ["--input={root}/data.yaml"]),
-    "voc": (_write_voc, ["--input={root}", "--source=voc"]),
     "documents": (
         _write_documents,
         ["--input={root}/notes", "--mapping={root}/mine.yaml", "--image_root={root}/images"],
     ),
-    "tar": (
-        lambda folder, state: (folder / "photos.tar").write_bytes(tar_of(_members(state))),
-        ["--input={root}/photos.tar"],
-    ),
-    "zip": (_write_zip, ["--input={root}/photos.zip"]),
+    "zip": (_write_zip, ["--input={root}/pictures.zip"]),
     "tfrecord": (_write_tfrecord, ["--input={root}/in", "--source=tfrecord"]),
     "numpy": (_write_numpy, ["--input={root}/x.npy"]),
     "idx": (_write_idx, ["--input={root}", "--source=idx"]),
-    "cifar": (_write_cifar, ["--input={root}", "--source=cifar"]),
     "python": (_write_csv, ["--input=tests.own_rows:rows", "--parts={root}"]),
     "webdataset": (_write_webdataset, ["--input={root}/photos.tar"]),
 }
+INPUTS = {**_OWN, **{one.source: _of_writer(one) for one in WRITERS.values() if one.source}}
 
 
 def write_states(source: str, root: Path) -> tuple[Path, dict[str, bytes]]:

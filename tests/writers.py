@@ -138,6 +138,7 @@ class Writer:
       is_numbered: whether its samples are named by their places, so that another order is another dataset.
       is_gray: whether its pictures have one channel.
       size: of its pictures, if the format has one alone.
+      source: the source for which it writes the input of tests/identity_inputs.py; "" for none.
     """
 
     write: Callable[[Path, Meaning], Settings]
@@ -145,6 +146,7 @@ class Writer:
     is_numbered: bool = False
     is_gray: bool = False
     size: tuple[int, int] | None = None
+    source: str = ""
 
     def fit(self, meaning: Meaning) -> Meaning:
         """Returns the meaning with pictures of the format's size."""
@@ -184,7 +186,7 @@ def _class_folder(item: Item) -> str:
 # Folders.
 
 
-@_writes("label")
+@_writes("label", source="image_folder")
 def class_folders(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder / "in", meaning, _class_folder)
     return {"input": f"{folder}/in"}
@@ -196,7 +198,7 @@ def split_folders(folder: Path, meaning: Meaning) -> Settings:
     return {"input": f"{folder}/in"}
 
 
-@_writes("label")
+@_writes("label", source="filename_pattern")
 def class_in_names(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder / "in", meaning, lambda item: f"{item.label}_{item.name}")
     return {"input": f"{folder}/in", "label_pattern": "(?P<label>cat|dog)_"}
@@ -236,7 +238,8 @@ def _archive(form: str, folders: str) -> None:
         shutil.rmtree(folder / "in")
         return {"input": str(path)}
 
-    WRITERS[f"{form.replace('.', '_')}_of_{folders}"] = Writer(write, WRITERS[folders].holds)
+    source = "tar" if (form, folders) == ("tar", "class_folders") else ""
+    WRITERS[f"{form.replace('.', '_')}_of_{folders}"] = Writer(write, WRITERS[folders].holds, source=source)
 
 
 for _form in ("zip", "tar", "tar.gz"):
@@ -420,7 +423,7 @@ def _sides(box: Box) -> list[int]:
     return [left, top, right - left, bottom - top]
 
 
-@_writes("objects")
+@_writes("objects", source="coco")
 def coco(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder / "images", meaning)
     width, height = meaning.size
@@ -440,7 +443,7 @@ def coco(folder: Path, meaning: Meaning) -> Settings:
     return {"input": f"{folder}/instances.json", "image_root": f"{folder}/images"}
 
 
-@_writes("objects", "split")
+@_writes("objects", "split", source="yolo")
 def yolo(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder, meaning, lambda item: f"{item.split}/images/{item.name}")
     width, height = meaning.size
@@ -467,7 +470,7 @@ def voc_xml(meaning: Meaning, item: Item, name: str) -> str:
     return f"<annotation><filename>{name}</filename>{size}{objects}</annotation>"
 
 
-@_writes("objects", "split")
+@_writes("objects", "split", source="voc")
 def voc(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder / "VOC/JPEGImages", meaning)
     for item in meaning.items:
@@ -611,7 +614,7 @@ def idx(folder: Path, meaning: Meaning) -> Settings:
     return {"input": f"{folder}/in", "source": "idx", **_names(meaning)}
 
 
-@_writes("label", is_numbered=True, size=(32, 32))
+@_writes("label", is_numbered=True, size=(32, 32), source="cifar")
 def cifar(folder: Path, meaning: Meaning) -> Settings:
     images = np.stack([*map(meaning.pixels, meaning.items)])
     save_cifar(folder / "in/data_batch_1.bin", images, _numbers(meaning).tolist())

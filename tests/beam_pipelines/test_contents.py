@@ -30,7 +30,7 @@ def open_layout(source, root, layout):
 )
 def test_a_folder_of_images_refuses_a_layout_by_what_it_lacks(tmp_path, layout, content, settings):
     INPUTS["tar"][0](tmp_path, 0)
-    with refuses("missing_content", *settings, says=[f" {content}, ", "photos.tar", " tar, "]):
+    with refuses("missing_content", *settings, says=[f" {content}, ", "pictures.tar", " tar, "]):
         open_layout("tar", tmp_path, layout)
 
 
