@@ -15,23 +15,21 @@ from tests.refusals import SNAPSHOT, is_there
 
 ROOT = Path(__file__).parents[1]
 MARKER = re.compile(r"<!-- The rest of this page is the output of: python -m ([\w.]+) -->\n\n")
-# Module, by its path -> the file that has its whole output.
-FILES = {
-    "beam_tfrecords/beam_pipelines/settings/typed_settings": "beam_tfrecords/beam_pipelines/settings/build_settings.py",
-    "tests/docs/datasets_page": "docs/datasets.md",
-}
+# A module, by its path, that prints the other file.
+SETTINGS = "beam_tfrecords/beam_pipelines/settings/typed_settings"
 
 
 def main() -> None:
     """Writes the files; those that tests write come last, since tests read the others."""
-    for module, file in FILES.items():
-        (ROOT / file).write_text(output_of(module.replace("/", ".")), encoding="utf-8")
+    settings = ROOT / SETTINGS.replace("typed", "build")
+    settings.with_suffix(".py").write_text(output_of(SETTINGS.replace("/", ".")), encoding="utf-8")
     for page in (ROOT / "docs").rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         if marker := MARKER.search(text):
             page.write_text(text[: marker.end()] + output_of(marker[1]), encoding="utf-8")
     output_of("tests.docs.tutorial_notebook")
     run_tests("tests/cases", "--update-cases")
+    (ROOT / "docs/datasets.md").write_text(output_of("tests.docs.datasets_page"), encoding="utf-8")
     named = {test.partition("[")[0] for tests in json.loads(SNAPSHOT.read_text()).values() for test in tests}
     run_tests(*sorted(filter(is_there, named)), "--update-refusals")
 

@@ -169,7 +169,7 @@ def _objects_of(values: Values, names: list[str], height: int, width: int) -> li
         return None
     boxes = list(zip(*(values[f"image/object/bbox/{side}"] for side in _SIDES), strict=True))
     labels = [text.decode() for text in values["image/object/class/text"]]
-    assert [names[number - 1] for number in values["image/object/class/label"]] == labels
+    assert not names or [names[number - 1] for number in values["image/object/class/label"]] == labels
     shown = [f"{label} {_box(box, width, height)}" for label, box in zip(labels, boxes, strict=True)]
     for name in ("is_crowd", "difficult", "truncated"):
         for number, value in enumerate(values.get(f"image/object/{name}", [])):

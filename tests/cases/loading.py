@@ -3,8 +3,8 @@
 The first case of a file is its base. Every other case has the tree and the settings of the case that `of` names, or of
 the base, with its own changes:
 
-    images: file -> description of a picture, as `tests.pictures.picture` takes it; null removes a file. `{0..9}.png`
-      stands for ten files.
+    tree: the names of files that all have the bytes of one gray PNG; `+` stands for a space.
+    images: file -> description of a picture, as `tests.pictures.picture` takes it; null removes a file.
     files: file -> text, or a value that is written as JSON, YAML, XML or Parquet by the file's extension; null removes
       a file. The content of `.gz` is compressed.
     edit: file -> changes; `annotations/0/bbox: VALUE` in a value (`+` appends), `old: new` in a text.
@@ -12,13 +12,15 @@ the base, with its own changes:
     archives: archive -> its members in order, as `tests.archive_files.write_archive` takes them; null removes one.
     pack: archive -> folder whose files become its members; only the archive is written.
     damage: file -> what is done to its bytes: see `tests.archive_files.damaged`.
+    counts: true shows the number of records of each split that have the same besides a gray picture; what is skipped is
+      left out, and the notes of what a command gives.
     settings: those of `build`, with paths relative to the tree; null removes a setting.
     before: what the case that this one changes gives, before this one: `version`, into the same output, or `dataset`,
       which is then the input, without other settings of that case.
     gives: what happens, which `pytest tests/cases --update-cases` writes: of a published dataset only the difference
       from the case that this one changes; null stands for what is gone.
 
-Values may have the tags of `tests.cases.values`.
+In names of files, `{0..9}` and `{a,b}` expand as in a shell. Values may have the tags of `tests.cases.values`.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from xml.sax.saxutils import escape
 import yaml
 
 from tests.archive_files import FILLED, KINDS, damaged, pack_folder, write_archive
-from tests.cases.values import add_tags, parquet_of, spread
+from tests.cases.values import add_tags, expand, parquet_of
 from tests.pictures import picture
 
 FOLDER = Path(__file__).parent
@@ -58,6 +60,7 @@ class Case:
       archives: archive -> its members.
       pack: archive -> folder of its members.
       damage: file -> what is done to its bytes.
+      counts: whether records that are alike are counted.
       settings: of the request.
       before: "version", "dataset" or "".
       gives: what the file says that happens; None in a new case.
@@ -71,6 +74,7 @@ class Case:
     archives: Tree
     pack: Mapping[str, str]
     damage: Mapping[str, str]
+    counts: bool
     settings: Tree
     before: str
     gives: Any
@@ -114,7 +118,8 @@ def read_area(area: str) -> dict[str, Case]:
 _SHORT = 100
 # Rejected samples do not stop a build, so that a case shows all of them.
 _DEFAULTS = {"max_failures": 1, "image_encoding": "png"}
-_EMPTY = Case("", "", "", {}, frozenset(), {}, {}, {}, _DEFAULTS, "", None)
+PLAIN = picture("gray 8x8")
+_EMPTY = Case("", "", "", {}, frozenset(), {}, {}, {}, False, _DEFAULTS, "", None)
 # What is built before a case -> settings that go with it.
 _BEFORE = {"version": {"versioned": True, "guard": "off"}, "dataset": {"input": "built", "max_failures": 1}}
 # Members of these names are pictures; a mapping stands for a member that is no file, or has other bytes.
@@ -134,10 +139,12 @@ add_tags(_Loader)
 
 
 def _change(base: Case, area: str, name: str, stated: Tree) -> Case:
-    known = {"images", "files", "edit", "drop", "archives", "pack", "damage", "settings", "before", "gives"}
-    assert stated.keys() <= known, f"{name}: {stated.keys() - known}"
+    known = {"tree", "images", "files", "edit", "drop", "archives", "pack", "damage", "counts", "settings"}
+    assert stated.keys() <= known | {"before", "gives"}, f"{name}: {stated.keys() - known}"
     before = stated.get("before", "")
-    images, others = spread(stated.get("images", {})), stated.get("files", {})
+    images = {name: value for names, value in stated.get("images", {}).items() for name in expand(names)}
+    plain = {name.replace("+", " "): PLAIN for word in stated.get("tree", "").split() for name in expand(word)}
+    others = plain | {name: value for names, value in stated.get("files", {}).items() for name in expand(names)}
     files = {name: value for name, value in {**base.files, **images, **others}.items() if value is not None}
     for path, changes in stated.get("edit", {}).items():
         for place, value in changes.items():
@@ -158,7 +165,7 @@ def _change(base: Case, area: str, name: str, stated: Tree) -> Case:
     members = {name: _merged(base.archives.get(name, {}), some) for name, some in packed.items() if some is not None}
     archives = _merged(base.archives, {**packed, **members})
     pictures = (base.images | images.keys()) - others.keys()
-    given = archives, pack, damage, settings, before, stated.get("gives")
+    given = archives, pack, damage, stated.get("counts", base.counts), settings, before, stated.get("gives")
     return Case(area, name, base.name, files, frozenset(pictures), *given)
 
 

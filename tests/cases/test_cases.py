@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from beam_tfrecords import BuildError, RequestError, build
-from tests.cases.loading import Case, difference, published_by, read_area, read_cases, update
+from tests.cases.loading import SAME, Case, difference, published_by, read_area, read_cases, update
 from tests.published import Published, read_failures, read_published
 from tests.refusals import expect
 
@@ -45,7 +46,7 @@ class Outcome:
 
     def __init__(self, case: Case, folder: Path, previous: str) -> None:
         self._folder, self._builds, self._previous = folder, 0, previous
-        self._is_version = case.before == "version"
+        self._counts, self._is_version = case.counts, case.before == "version"
         self._above = published_by(read_area(case.area)[case.of] if case.of else None)
 
     def of(self, settings: Mapping[str, Any], *, is_offered: bool = False) -> Any:
@@ -75,7 +76,10 @@ class Outcome:
         for suggestion in error.suggestions:
             changed = {name: value for name, value in {**settings, **suggestion.settings}.items() if value is not None}
             offers = gives.setdefault("offers", {})
-            offers[self._shown(str(suggestion).replace("`", ""))] = self.of(changed, is_offered=True)
+            found = self.of(changed, is_offered=True)
+            if self._counts and found != SAME:
+                found = {name: value for name, value in found.items() if name not in ("notes", "ledger")}
+            offers[self._shown(str(suggestion).replace("`", ""))] = found
         return gives
 
     def _published(self, published: Published) -> dict[str, Any]:
@@ -86,9 +90,10 @@ class Outcome:
         if self._is_version:
             is_new = published.path != self._previous
             counts |= {name: count for name, count in manifest["reuse"].items() if count} if is_new else {"new": 0}
+        shown = {f"{one.split} {one.key}": published.describe(one) for one in records}
         gives = {
             "classes": ", ".join(manifest["class_names"]),
-            "records": {f"{one.split} {one.key}": published.describe(one) for one in records},
+            "records": shown,
             "failures": self._failures(published.failures),
             "counts": counts,
             "skipped": {
@@ -97,13 +102,29 @@ class Outcome:
             "ledger": _ledger(manifest["ledger"]),
             "notes": [self._shown(note) for note in manifest["notes"]],
         }
-        return {name: value for name, value in gives.items() if value}
+        gives = {name: value for name, value in gives.items() if value}
+        return count_alike(gives) if self._counts else gives
 
     def _failures(self, failures: Mapping[str, str]) -> dict[str, str]:
         return {key: self._shown(text) for key, text in failures.items()}
 
     def _shown(self, text: str) -> str:
         return text.replace(f"{self._folder}/in", "/data").replace(str(self._folder), "/tmp")
+
+
+def count_alike(gives: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns split -> number of records that have the same besides a gray picture; leaves out what is skipped.
+
+    Classes are left out too if they are what records have.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for name, shown in gives["records"].items():
+        without = "; ".join(part for part in shown.split("; ") if part != "gray 8x8")
+        counts.setdefault(name.partition(" ")[0], Counter())[without] += 1
+    counted = {split: ", ".join(f"{n} {what}".strip() for what, n in count.items()) for split, count in counts.items()}
+    found = ", ".join(sorted({what for count in counts.values() for what in count}))
+    told = {"records", "skipped", *(["classes"] if gives.get("classes") == found else [])}
+    return {**counted, **{name: value for name, value in gives.items() if name not in told}}
 
 
 def _ledger(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -4,7 +4,9 @@
   of such a line, `[cat|dog]` has one word after the other, and `[x*300]` has a character 300 times.
 - `!in/utf-16 "text"` is a text in an encoding.
 - `!picture red 8x8` has the bytes of a picture.
-- `!tfrecord [{name: text}, {40: {name: 3}}]` is a file of examples, also of as many as a number says.
+- `!tfrecord [{name: text}, {40: {name: 3}}]` is a file of examples, also of as many as a number says; `{context: {...},
+  lists: {...}}` is a SequenceExample. `!tfrecord {rows: [...], form: gzip}` is compressed; `others` are texts that are
+  records and no examples.
 - `!parquet {rows: [...], types: {...}, features: {...}, ...}` is a Parquet file. `types` has Arrow's names of the types
   of columns, `features` has the description that Hugging Face's datasets writes; the rest are options of the writer.
 """
@@ -12,9 +14,11 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import io
 import json
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from tests.framing import example_of, framed
+from tests.framing import example_of, framed, sequence_of
 from tests.pictures import picture
 
 
@@ -60,10 +64,16 @@ def parquet_of(
     return content.getvalue()
 
 
-def _tfrecord(rows: Sequence[Mapping[Any, Any]]) -> bytes:
+def _tfrecord(rows: Sequence[Mapping[Any, Any]], form: str = "none", others: Sequence[str] = ()) -> bytes:
     """Returns the file of `!tfrecord`."""
     counts = [pair for row in rows for pair in (row.items() if isinstance(next(iter(row)), int) else [(1, row)])]
-    return framed(*(example_of(_bytes_in(row)) for count, row in counts for _ in range(count)))
+    records = [_record_of(_bytes_in(row)) for count, row in counts for _ in range(count)]
+    compress = {"none": bytes, "gzip": gzip.compress, "zlib": zlib.compress}[form]
+    return compress(framed(*records, *map(str.encode, others)))
+
+
+def _record_of(row: dict[str, Any]) -> bytes:
+    return sequence_of(row["context"], **row["lists"]) if "context" in row else example_of(row)
 
 
 def _bytes_in(value: Any) -> Any:
@@ -89,15 +99,11 @@ def _construct(make: Callable[..., Any], loader: Any, node: Any) -> Any:
     return make(loader.construct_scalar(node))
 
 
-def spread(names: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns file -> value with a file for each number of `{0..9}`."""
-    found: dict[str, Any] = {}
-    for name, value in names.items():
-        start, mark, rest = name.partition("{")
-        first, dots, rest = rest.partition("..")
-        last, end, rest = rest.partition("}")
-        if mark and dots and end:
-            found |= {f"{start}{number}{rest}": value for number in range(int(first), int(last) + 1)}
-        else:
-            found[name] = value
-    return found
+def expand(word: str) -> list[str]:
+    """Returns the words that the braces in one stand for."""
+    match = re.search(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}", word)
+    if match is None:
+        return [word]
+    first, last, parts = match.groups()
+    inside = parts.split(",") if parts else [f"{one:0{len(first)}d}" for one in range(int(first), int(last) + 1)]
+    return [name for one in inside for name in expand(word[: match.start()] + one + word[match.end() :])]

@@ -11,6 +11,7 @@ import pytest
 
 from beam_tfrecords import BuildError, RequestError, build
 from tests.archive_files import pack_folder
+from tests.cases.loading import read_area
 from tests.pictures import picture
 from tests.published import read_published
 from tests.writers import MEANING, WRITERS, save
@@ -87,6 +88,29 @@ def test_an_archive_gives_what_its_folder_gives(name, change, tmp_path):
         moved = {key: _moved(value, str(root), str(path)) for key, value in settings.items()}
         names = (f"{path}#/", f"{path}#", str(path), f"{archive}#/", f"{archive}#", archive)
         found = outcome(moved, tmp_path / f"out_{archive}", lambda text, names=names: _without(text, *names))
+        assert found == expected, archive
+
+
+# Labels beside the images, splits, and what only wraps other folders.
+TREES = (
+    "APTOS 2019", "CelebA, the original tree", "FGVC Aircraft", "Places365, validation", "SUN397",
+    "Intel image classification", "splits below the classes", "class folders at different depths",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_an_archive_of_a_public_dataset_is_asked_about_as_its_folder(name, tmp_path):
+    root = tmp_path / "in"
+    read_area("public")[name].write(root)
+    expected = outcome(
+        {"input": str(root)}, tmp_path / "out", lambda text: _without(text, f"{root}/", str(root), "in/")
+    )
+    assert expected.get("offers") or expected["records"]
+    for archive in ("in.zip", "in.tar.gz"):
+        path = tmp_path / archive
+        pack_folder(root, path)
+        names = (f"{path}#/", f"{path}#", str(path), f"{archive}#/", f"{archive}#", archive)
+        found = outcome({"input": str(path)}, tmp_path / archive[3:], lambda text, names=names: _without(text, *names))
         assert found == expected, archive
 
 

@@ -312,15 +312,18 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     needs_label = bool(CLASSES & layout.required)
     has_one = layout.has_single_label
     needs_mask = Content.MASK in layout.required
-    failed = repeated + sum(
+    failed = sum(
         not _is_valid(ref, needs_label=needs_label, has_one=has_one)
         or (needs_mask and not ref.objects and not any(map(is_mask, ref.images)))
         for ref in refs
     )
     # Rows are damaged here and there; what a column lacks, it lacks in the other rows too.
     lacking = sum(ref.failure is None and not _has_values(ref, columns, classes) for ref in refs)
+    # A dataset without a record is never published.
+    is_empty = 0 < len(refs) <= failed + lacking
+    failed += repeated
     most = max(spec.max_failures, _MOST_FAILED) * len(refs)
-    if failed + lacking > most or lacking > spec.max_failures * len(refs):
+    if is_empty or failed + lacking > most or lacking > spec.max_failures * len(refs):
         return None
     trial = Trial.of(refs, layout.required, is_whole=is_whole)
     return dataclasses.replace(trial, failed=failed + lacking) if failed > spec.max_failures * len(refs) else trial
