@@ -22,8 +22,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tests.beam_pipelines.listed_records import PICTURE
-from tests.beam_pipelines.public_layouts import LAYOUTS
+from tests.cases.loading import read_area
 from tests.conftest import run_command
 from tests.identity_inputs import INPUTS, flags_of
 from tests.plain_runner import plain_pipelines
@@ -58,15 +57,14 @@ def write_inputs(root: Path) -> Iterator[tuple[str, list[str]]]:
             folder.mkdir()
             write(folder, state)
             yield folder.name, flags_of(source, folder)
-    for number, layout in enumerate(LAYOUTS):
-        folder = root / f"layout-{number}" / (layout.root or "input")
-        for name in layout.paths():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(PICTURE)
-        for name, text in layout.tables.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text)
-        yield layout.name, [f"--input={folder}"]
+    for number, case in enumerate(read_area("public").values()):
+        if isinstance(case.settings["input"], str) and len(case.settings) == len(
+            read_area("public")["an empty folder"].settings
+        ):
+            folder = root / f"public-{number}"
+            folder.mkdir()
+            case.write(folder)
+            yield case.name, [f"--input={folder / case.settings['input']}"]
 
 
 def choose_flags(chance: random.Random) -> list[str]:

@@ -6,7 +6,9 @@ import dataclasses
 import io
 import shlex
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from PIL import Image
 
@@ -21,7 +23,10 @@ from beam_tfrecords.transforms.labels import UNLABELLED, ClassNames
 from beam_tfrecords.transforms.listing.listing import read_refs
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from tests.beam_pipelines.public_layouts import Layout, Records
+from tests.cases.values import expand
+
+# split -> label -> samples; the label of an image without one is "".
+Records: TypeAlias = Mapping[str, Mapping[str, int]]
 
 
 def _picture() -> bytes:
@@ -34,16 +39,28 @@ def _picture() -> bytes:
 PICTURE = _picture()
 
 
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """An input.
+
+    Attributes:
+      name: of the input.
+      files: names of files that hold one picture, as in `tree` of a case.
+      tables: path -> text of the files that are tables.
+    """
+
+    name: str
+    files: str
+    tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
 def write_layout(layout: Layout, folder: Path) -> Path:
     """Makes the tree of a layout in a folder; returns the input."""
-    root = folder / (layout.root or "input")
-    for name in layout.paths():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(PICTURE)
-    for name, text in layout.tables.items():
+    root = folder / "input"
+    pictures = (name.replace("+", " ") for word in layout.files.split() for name in expand(word))
+    for name, content in [*((name, PICTURE) for name in pictures), *layout.tables.items()]:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+        (root / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return root
 
 
@@ -93,3 +110,13 @@ def commands_of(lines: list[str]) -> list[list[str]]:
     commands = [shlex.split(line) for line in lines if line.startswith("    beam-tfrecords ")]
     assert all(command[:2] == ["beam-tfrecords", "convert"] for command in commands)
     return [command[2:] for command in commands]
+
+
+def in_train(**labels: int) -> Records:
+    """Returns records of one split."""
+    return {"train": labels}
+
+
+def unlabelled(**splits: int) -> Records:
+    """Returns images without labels."""
+    return {split: {"": count} for split, count in splits.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build.build import build
+from beam_tfrecords import build
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.refusals import Refusal, refuses
 

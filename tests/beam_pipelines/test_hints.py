@@ -19,8 +19,8 @@ from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_bu
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.archive_files import tar_of
-from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
-from tests.beam_pipelines.public_layouts import Layout, Records, in_train, rows, unlabelled
+from tests.beam_pipelines.listed_records import PICTURE, Records, commands_of, in_train, read, unlabelled
+from tests.cases.values import expand
 from tests.package_code import package_nodes
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ class Hint:
     Attributes:
       text: of the message as the code has it; what stands from there on is offered.
       flags: of the request; `{folder}` is where the files are.
-      files: the images, as in `Layout`.
+      files: the images, as in `tree` of a case.
       gives: what each offer gives, in its order; all together give one dataset if there is one for more offers.
       tables: name -> text of the other files.
     """
@@ -60,6 +60,10 @@ TABLE = "--input={folder}/t.csv"
 FOLDER = "--input={folder}/photos"
 KINDS = ["cat", "dog", "cat", "dog"]
 ALL = unlabelled(train=4)
+
+
+def rows(header: str, *lines: str) -> str:
+    return "\n".join([header, *lines, ""])
 
 
 def table(header: str, *columns: Sequence[object]) -> Mapping[str, str]:
@@ -292,7 +296,7 @@ def write(tmp_path):
     """Writes the files of a hint; returns the arguments of its request."""
 
     def make(hint: Hint) -> list[str]:
-        for name in Layout("", hint.files).paths():
+        for name in (name.replace("+", " ") for word in hint.files.split() for name in expand(word)):
             (tmp_path / "in put" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "in put" / name).write_bytes(PICTURE)
         for name, text in hint.tables.items():
@@ -384,7 +388,7 @@ ELSEWHERE = {
     "or a size and a type such as `pixels=28x28:uint8`": "tests/transforms/sources/records/test_pixel_records.py",
     "; give files of images as `input`": "tests/transforms/sources/arrays/test_arrays.py",
     "which say their sizes; leave `pixels` out": "tests/transforms/sources/records/test_pixel_records.py",
-    "no feature of the records names image files": "tests/beam_pipelines/test_record_situations.py",
+    "no feature of the records names image files": "tests/cases/records.yaml",
     "if these are boxes, use `layout=detection`": "tests/cases/coco.yaml",
     "use `layout=detection` for the boxes alone": "tests/cases/voc.yaml",
     "says how many follow a box; use `layout=detection`": "tests/cases/yolo.yaml",

@@ -9,7 +9,7 @@ ICDAR 2015, VisDrone#2, Supervisely, Label Studio, Ground Truth, Vertex, CrowdHu
 | driving logs, Great Barrier Reef, labelImg with `label_map.pbtxt` | here |
 | colour masks (tensorflow#37243) | `test_mask_colors.py` |
 | UTKFace, two heads (keras#11638) | `test_heads.py`, `columns.yaml` |
-| CelebA, NYU Depth, LFW as folders | `test_public_layouts.py` |
+| CelebA, NYU Depth, LFW as folders | `tests/cases/public.yaml` |
 """
 
 from __future__ import annotations

@@ -1,22 +1,18 @@
-"""What comes of the layouts of public datasets: the right records, or a refusal whose commands give them."""
+"""What comes of folders, lists beside them and masks: the right records, or a refusal whose commands give them."""
 
 from __future__ import annotations
 
 import shutil
-import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
 
-from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.dataset_checks import manifest_of
-from tests.beam_pipelines.listed_records import commands_of, read, write_layout
-from tests.beam_pipelines.public_layouts import LAYOUTS, Command, Layout
-from tests.beam_pipelines.recommended_commands import recommend
+from tests.beam_pipelines.listed_records import Layout, commands_of, read, write_layout
 from tests.each import each
 from tests.refusals import refuses
 
@@ -25,101 +21,6 @@ from tests.refusals import refuses
 def make(tmp_path):
     """Makes the tree of a layout; returns the input."""
     return lambda layout: write_layout(layout, tmp_path)
-
-
-READ = [layout for layout in LAYOUTS if layout.records is not None]
-REFUSED = [layout for layout in LAYOUTS if layout.records is None]
-
-
-def test_there_are_many_layouts():
-    assert len(LAYOUTS) >= 60
-    assert len(REFUSED) >= 30
-
-
-@each("layout", READ, ids=lambda layout: layout.name)
-def test_a_layout_is_read_as_what_it_is(layout, tmp_path):
-    root = write_layout(layout, tmp_path)
-    records, notes = read([f"--input={root}", "--output=out"], tmp_path / "listing")
-    assert records == layout.records
-    assert layout.notes in "\n".join(notes)
-    if not layout.notes:
-        assert notes == []
-
-
-@each("layout", REFUSED, ids=lambda layout: layout.name)
-def test_a_layout_that_is_unclear_is_refused_with_commands_that_are_right(layout, tmp_path):
-    root = write_layout(layout, tmp_path)
-    argv = [f"--input={root}", "--output", str(tmp_path / "out dir")]
-    with refuses(layout.refused) as refused:
-        read(argv, tmp_path / "listing")
-    lines = explain(refused.value, "convert", argv)
-    commands = commands_of(lines)
-    given = [read(command, tmp_path / f"listing{number}")[0] for number, command in enumerate(commands)]
-    assert given == list(layout.suggestions), "\n".join(lines)
-    assert 1 <= len(commands) <= 3
-
-
-@each("layout", [layout for layout in LAYOUTS if isinstance(layout.recommended, Command)], ids=lambda one: one.name)
-def test_a_command_that_the_program_does_not_offer_reads_the_labels(layout, tmp_path):
-    assert recommend(layout, tmp_path).records == layout.recommended.records
-
-
-def pack_layout(layout: Layout, folder: Path, *, archives: int = 1) -> str:
-    """Packs the tree of a layout into an archive of its root's name, or into two; returns the input."""
-    root = write_layout(layout, folder)
-    files = sorted(path for path in root.rglob("*") if path.is_file())
-    for number in range(archives):
-        with tarfile.open(folder / f"{root.name}{number or ''}.tar", "w") as archive:
-            for path in files[number::archives]:
-                archive.add(path, path.relative_to(root))
-    return str(folder / (f"{root.name}.tar" if archives == 1 else "*.tar"))
-
-
-# Archives share the rules of folders: a tenth of the layouts is enough.
-@each("archives", [1, 2])
-@each("layout", READ, ids=lambda layout: layout.name)
-def test_archives_are_read_by_the_same_rules(layout, archives, tmp_path):
-    records, _ = read(
-        [f"--input={pack_layout(layout, tmp_path, archives=archives)}", "--output=out"], tmp_path / "listing"
-    )
-    assert records == layout.records
-
-
-@pytest.mark.nightly
-@each("archives", [1, 2])
-@each("layout", REFUSED, ids=lambda layout: layout.name)
-def test_archives_are_refused_by_the_same_rules(layout, archives, tmp_path):
-    argv = [f"--input={pack_layout(layout, tmp_path, archives=archives)}", "--output=out"]
-    with refuses(layout.refused) as refused:
-        read(argv, tmp_path / "listing")
-    lines = explain(refused.value, "convert", argv)
-    # Where the folder offers one of its folders as the input, an archive has room for another suggestion.
-    everything = {"train": {"": sum(layout.suggestions[0].get("train", {}).values())}}
-    for number, command in enumerate(commands_of(lines)):
-        records, _ = read(command, tmp_path / f"listing{number}")
-        # The list of another split is not read.
-        labelled = {"train": layout.suggestions[0].get("train")}
-        assert records in [*layout.suggestions, everything, labelled], "\n".join(lines)
-
-
-@each("extension", ["tar.gz", "zip"])
-@each("name", ["APTOS 2019", "CelebA, the original tree", "FGVC Aircraft", "Pascal VOC 2012", "Places365, validation"])
-def test_an_archive_with_labels_beside_its_images_offers_what_its_folder_offers(name, extension, tmp_path):
-    layout = next(layout for layout in LAYOUTS if layout.name == name)
-    root = write_layout(layout, tmp_path)
-    archive = tmp_path / f"with space.{extension}"
-    packed = shutil.make_archive(str(tmp_path / "packed"), {"zip": "zip"}.get(extension, "gztar"), root)
-    Path(packed).rename(archive)
-    offered = []
-    for path in (root, archive):
-        argv = [f"--input={path}", "--output=out"]
-        with pytest.raises(RequestError) as refused:
-            read(argv, tmp_path / "listing")
-        commands = commands_of(explain(refused.value, "convert", argv))
-        records = [read(command, tmp_path / f"listing{number}")[0] for number, command in enumerate(commands)]
-        offered.append((refused.value.code, records))
-    assert offered[0] == offered[1]
-    assert offered[0][1]
 
 
 VAL = {f"v_{number}.jpg": "dog" if number % 2 else "cat" for number in range(1, 5)}
@@ -178,36 +79,6 @@ def test_class_folders_in_an_archive_say_which_lists_are_not_read(name, tmp_path
     records, notes = read([f"--input={archive}", "--output=out"], tmp_path / "listing")
     assert records == {"train": {"cat": 3, "dog": 3}}
     assert notes == [f"`input={archive}`: the folders give the labels; not read: {name}"]
-
-
-@pytest.mark.nightly
-@each(
-    "flags",
-    [
-        ["--source=image_folder"],
-        ["--exclude=*.gif"],
-        ["--splits=train=0.5,test=0.5"],
-        ["--spec={folder}/spec.yaml"],
-        ["--include=**", "--image_size=32", "--verbose"],
-    ],
-    ids=" ".join,
-)
-@each("layout", REFUSED, ids=lambda layout: layout.name)
-def test_the_commands_are_right_with_other_flags_too(layout, flags, tmp_path):
-    root = write_layout(layout, tmp_path)
-    (root / "1.gif").write_bytes(b"")
-    (tmp_path / "spec.yaml").write_text("image_size: 32\nseed: 5\n")
-    # An image of its own beside the folders, so that the globs match something.
-    argv = [f"--input={root}", "--output=out", *(flag.format(folder=tmp_path) for flag in flags)]
-    (root / "1.gif").unlink() if "--exclude=*.gif" not in flags else None
-    if any("lists of splits" in said for said in layout.refused.says) and "--splits" in argv[-1]:
-        # The request says the splits, so that the lists do not matter.
-        read(argv, tmp_path / "listing")
-        return
-    with pytest.raises(RequestError) as refused:
-        read(argv, tmp_path / "listing")
-    for number, command in enumerate(commands_of(explain(refused.value, "convert", argv))):
-        read(command, tmp_path / f"listing{number}")
 
 
 def test_what_is_excluded_does_not_count(make, tmp_path):
@@ -302,58 +173,6 @@ def test_masks_in_split_folders_that_the_request_names_are_refused(make, tmp_pat
         read(argv, tmp_path / "listing")
     (command,) = commands_of(explain(refused.value, "convert", argv))
     assert read(command, tmp_path / "listing1")[0] == {"train": {"": 3}, "test": {"": 3}}
-
-
-@pytest.mark.parametrize("name", ["Intel image classification", "Oxford Pets", "SUN397", "splits below the classes"])
-@pytest.mark.parametrize("how", ["folder", "archive"])
-def test_a_layout_is_built(name, how, convert, tmp_path):
-    layout = next(layout for layout in LAYOUTS if layout.name == name)
-    flags = [
-        f"--input={write_layout(layout, tmp_path) if how == 'folder' else pack_layout(layout, tmp_path)}",
-        f"--output={tmp_path / 'out'}",
-    ]
-    expected = layout.records
-    if expected is None:
-        refused = convert(*flags)
-        assert (refused.code, refused.out) == (2, "")
-        assert not list((tmp_path / "out").rglob("*"))
-        commands = commands_of(refused.err.splitlines())
-        flags = next(command for command in commands if "--layout=segmentation" not in command)
-        expected = next(suggestion for suggestion in layout.suggestions if "" not in suggestion["train"])
-    ran = convert(*flags)
-    assert ran.code == 0, ran.err
-    manifest = manifest_of(tmp_path / "out")
-    assert {split: entry["classes"] for split, entry in manifest["splits"].items()} == expected
-    assert layout.notes in ran.out
-    assert convert(*flags, "--overwrite", "--dry_run").code == 0
-
-
-MASKED = (
-    "Oxford Pets",
-    "Carvana",
-    "CamVid, SegNet's copy",
-    "Cityscapes",
-    "ADE20K, scene parsing",
-    "COVID-19 Radiography",
-    "Breast ultrasound (BUSI)",
-    "Pascal VOC 2012",
-)
-
-
-@pytest.mark.parametrize("name", MASKED)
-def test_the_command_for_masks_builds_them(name, make, convert, tmp_path):
-    layout = next(layout for layout in LAYOUTS if layout.name == name)
-    flags = [f"--input={make(layout)}", f"--output={tmp_path / 'out'}"]
-    commands = commands_of(convert(*flags).err.splitlines())
-    number, command = next((number, one) for number, one in enumerate(commands) if "--layout=segmentation" in one)
-    # Said with the layout from the start, it is the only one.
-    alone = commands_of(convert(*flags, "--layout=segmentation").err.splitlines())
-    assert sorted(command) in [sorted(one) for one in alone]
-    ran = convert(*command)
-    assert ran.code == 0, ran.err
-    splits = {split: {"": entry["records"]} for split, entry in manifest_of(tmp_path / "out")["splits"].items()}
-    assert splits == layout.suggestions[number]
-    assert all(record["mask"].max() == 128 for record in open_dataset(tmp_path / "out").records("train"))
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from beam_tfrecords.beam_pipelines import limits
 from beam_tfrecords.beam_pipelines.runners import flink_runner
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.portable_runner import find_jar
-from tests.beam_pipelines.listed_records import read, write_layout
-from tests.beam_pipelines.public_layouts import Layout
+from tests.beam_pipelines.listed_records import PICTURE, read
+from tests.cases.values import expand
 from tests.refusals import Refusal, refuses
 
 
@@ -129,6 +129,9 @@ def test_a_column_without_images_is_no_image_column(tmp_path):
 
 
 def test_a_folder_that_is_a_part_or_a_class_is_refused(tmp_path):
-    root = write_layout(Layout("a part beside classes", "{part_1/{cat,dog},owl}/{1..3}.png"), tmp_path)
+    root = tmp_path / "input"
+    for path in map(root.joinpath, expand("{part_1/{cat,dog},owl}/{1..3}.png")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(PICTURE)
     with refuses("part_or_class", "input", says=["part_1", "owl"]):
         read([f"--input={root}", "--output=out"], tmp_path / "listing")

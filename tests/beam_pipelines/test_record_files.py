@@ -12,9 +12,8 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.transforms.sources.records.record_files import find_record_files
 from tests.beam_pipelines.listed_records import read
-from tests.beam_pipelines.record_layouts import RECORD_LAYOUTS
+from tests.cases.loading import read_area
 from tests.each import each
 from tests.framing import write_examples
 from tests.refusals import refuses
@@ -76,10 +75,13 @@ def test_a_folder_of_something_else_is_no_dataset(tmp_path, records, run):
     run("inspect", f"--dataset={records}").refused("no_dataset", "output")
 
 
-@each("layout", RECORD_LAYOUTS, ids=lambda layout: layout.name)
-def test_files_are_found_in_trees_as_convert_finds_them(layout, tmp_path, run):
-    root = layout.write(tmp_path / "in")
-    files = len(find_record_files(root).files)
+@each(
+    "name, files",
+    [("TFX's ExampleGen, an artifact", 3), ("spark-tensorflow-connector", 2), ("ImageNet with DALI's indices", 2)],
+)
+def test_files_are_found_in_trees_as_convert_finds_them(name, files, tmp_path, run):
+    root = tmp_path / "in"
+    read_area("record_trees")[name].write(root)
     inspected = run("inspect", f"--dataset={root}", "--examples=0")
     assert inspected.out.startswith(f"{files} TFRecord file")
     last = inspected.out.splitlines()[-1]

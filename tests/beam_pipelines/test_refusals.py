@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.transforms.sources.registry import NAMES
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.progress_lines import without_progress
 from tests.refusals import Refusal
@@ -236,7 +235,7 @@ WRONG = {
             "codec": ["invalid_value", "fast", "exact"],
             "layout": ["unknown_layout", "tfds", "imagenet", "tutorial", "raw"],
             "compression": ["invalid_value", "none", "gzip"],
-            "source": ["unknown_source", "auto", *NAMES],
+            "source": ["unknown_source", "auto", "coco", "csv", "tfrecord", "yolo"],
             "orientation": ["invalid_value", "apply", "ignore"],
             "color_profile": ["invalid_value", "apply", "ignore"],
             "duplicates": ["invalid_value", "keep", "drop", "fail"],

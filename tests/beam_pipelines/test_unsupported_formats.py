@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
-from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
-from tests.beam_pipelines.public_layouts import in_train, unlabelled
+from tests.beam_pipelines.listed_records import PICTURE, commands_of, in_train, read, unlabelled
 from tests.each import each
 from tests.pixel_files import save_cifar, save_mnist
 from tests.refusals import refuses
