@@ -20,6 +20,7 @@ except ImportError as error:
 from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map
 
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import decoded_names
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
@@ -276,8 +277,12 @@ class _MakeItem:
 
     def prepare(self, records: Records) -> Records:
         """Returns the records in the form that `__call__` expects."""
+        if not records.has_pixels:
+            return records
         names = decoded_names(features := records.layout.features)
-        images = [names.get(one.name, one.name) for one in features if one.holds_image]
+        # Arrays have the axes of their files.
+        of_images = [one for one in features if one.holds_image and Content.ARRAY not in one.kind.contents]
+        images = [names.get(one.name, one.name) for one in of_images]
         return records.in_planes([self.pair[0]] if self.pair else images)
 
     def __call__(self, example: Any) -> Any:

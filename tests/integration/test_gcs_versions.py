@@ -18,13 +18,11 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import gcs as gcs_files
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
-from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
-from beam_tfrecords.transforms.sources.folders.roots import root_of
 from beam_tfrecords.transforms.sources.inputs import Inputs, find_files, has_wildcards
 from beam_tfrecords.transforms.sources.partition import WHOLE, StagingFiles
 from beam_tfrecords.transforms.sources.tally import Tally
 from tests.integration.servers import gcs
-from tests.source_requests import make_request
+from tests.source_requests import open_source
 
 pytestmark = pytest.mark.nightly
 
@@ -117,7 +115,7 @@ def test_missing_bytes_are_read_again_and_then_end_the_build(server, monkeypatch
     assert read() == (b"0123456789" if is_whole else b"12345")
     monkeypatch.setenv("BEAM_TFRECORDS_RETRY_SECONDS", "0.2")
     shorter += [1] * 1000
-    with pytest.raises(storage.ServiceFaultError, match="what was downloaded does not have the checksum"):
+    with pytest.raises(storage.ServiceFaultError, match="do not match the object's checksum"):
         read()
 
 
@@ -313,7 +311,7 @@ def test_a_folder_or_file_named_like_a_glob_is_an_input(server, name):
     assert not has_wildcards(f"gs://photos/{name}.tar")
     assert has_wildcards("gs://photos/*.tar")
     folder = f"gs://photos/{name}"
-    images = ImageFolder([root_of(folder)], Inputs([folder]), *make_request(folder))
+    images = open_source(folder).source
     assert [sample.key for sample in one_by_one(images.read(WHOLE, Tally(), StagingFiles("", "")))] == ["cat/1.jpg"]
     (found,) = find_files(Inputs([f"gs://photos/{name}.tar"]), by_name=True)
     assert found.entry == storage.stat(f"gs://photos/{name}.tar")

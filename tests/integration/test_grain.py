@@ -146,7 +146,7 @@ def test_batches_have_one_size_or_are_explained(tmp_path, photos, build):
     assert (images.shape, images.dtype, labels.shape) == ((8, 24, 24, 3), np.uint8, (8,))
     np.testing.assert_array_equal(images[3], records.resized(24, "pad")[3]["image"])
     source = RecordSource(records)
-    with pytest.raises(ValueError, match=r"image: images of different sizes make no batch.*image_size=224"):
+    with pytest.raises(ValueError, match=r"image: images of different sizes cannot be batched.*image_size=224"):
         grain.MapDataset.source(source).batch(8, batch_fn=source.collate)[0]
 
 

@@ -190,7 +190,8 @@ def test_a_pipeline_of_the_users_own_writes_shards_there(bucket):
 def test_an_export_to_a_bucket_is_converted_again(dataset, bucket, tmp_path):
     ran = run("export", f"--dataset={dataset}", f"--to={bucket}/folder", "--where=label != 'cat'")
     assert ran.returncode == 0, ran.stderr
-    *words, _ = shlex.split(ran.stdout.splitlines()[-1])[1:]
+    command = next(line for line in ran.stdout.splitlines() if line.startswith("beam-tfrecords convert"))
+    *words, _ = shlex.split(command)[1:]
     assert run(*words, f"--output={tmp_path}").returncode == 0
     some = [example for example in read(dataset, "train") if example[2] != CLASSES.index("cat")]
     assert read(tmp_path, "train") == some

@@ -367,7 +367,7 @@ def sizes(tmp_path_factory, photos, build):
 @pytest.mark.parametrize("make", [lambda records: records, RecordDataset, RecordStream])
 def test_images_of_different_sizes_are_explained(sizes, make):
     for workers in (0, 1):
-        with pytest.raises(ValueError, match=r"image: images of different sizes make no batch.*image_size=224"):
+        with pytest.raises(ValueError, match=r"image: images of different sizes cannot be batched.*image_size=224"):
             next(iter(DataLoader(make(sizes), batch_size=8, num_workers=workers)))
     assert len(next(iter(DataLoader(make(sizes), batch_size=8, collate_fn=list)))) == 8
 
