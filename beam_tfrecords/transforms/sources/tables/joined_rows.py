@@ -154,7 +154,7 @@ def fit(join: JoinedTable, base: Table) -> tuple[JoinedTable, list[str]]:
     Raises:
       RequestError: no columns join, several do, or a file name occurs in several folders.
     """
-    columns = join.files[0].columns
+    columns = join.columns
     named = [join.key] if join.key else []
     own = _names(base, named if named[:1] and named[0] in base.columns else base.columns)
     theirs = _names(join.files[0], named or columns)

@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.sources.inputs import split_of_word
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.registry import module_of_table
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_text
-from beam_tfrecords.transforms.sources.tables.list_file import has_names_only
+from beam_tfrecords.transforms.sources.tables.list_file import has_names_only, open_names
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, TableFile, available, open_table
 from beam_tfrecords.transforms.sources.tables.text_table import TextTable
 
@@ -80,6 +80,11 @@ class JoinedTable:
 
     def __hash__(self) -> int:
         return hash(self._identity)
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Columns that all files have."""
+        return [name for name in self.files[0].columns if all(name in file.columns for file in self.files)]
 
     @property
     def shown(self) -> str:
@@ -209,6 +214,16 @@ def _without_header(file: TableFile) -> TableFile:
     return dataclasses.replace(file, columns=(IMAGE,), skips=0, has_header=False)
 
 
+def _open_list(path: str) -> TableFile:
+    """Opens the list of a split; numbers are names of images, too."""
+    try:
+        return open_table(path)
+    except RequestError as error:
+        if error.code != "missing_header":
+            raise
+        return open_names(path)
+
+
 def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:
     for path in paths:
         is_text = path.lower().endswith((".txt", ".lst", ".list"))
@@ -218,7 +233,7 @@ def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:
             raise RequestError(
                 f"`join={path}`: expected a csv, jsonl or Parquet file, or a list", code="unknown_format"
             )
-    files = [open_table(path) for path in paths]
+    files = [_open_list(path) if splits else open_table(path) for path in paths]
     if splits and len({tuple(file.columns) for file in files}) > 1:
         files = [_without_header(file) for file in files]
     entries = [storage.stat(path) for path in paths]

@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.sources.detect.unnamed_columns import (
 )
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
-from beam_tfrecords.transforms.sources.tables.text_table import Lines, TextTable, find_encoding, open_lines
+from beam_tfrecords.transforms.sources.tables.text_table import Lines, TextTable, find_encoding, open_lines, read_start
 
 _ID = "column_1"
 # Column -> text file next to an image list that contains the column's values by image number.
@@ -82,6 +82,12 @@ class ListTable(TextTable):
 def has_names_only(table: Table) -> bool:
     """Whether a row has only the name of an image, whatever columns follow from it."""
     return isinstance(table, ListTable) and table.cells == 1 and not table.joined
+
+
+def open_names(path: str) -> ListTable:
+    """Opens a list of which each line is the name of an image, whatever it looks like."""
+    encoding = find_encoding(read_start(path))
+    return ListTable(path, (IMAGE,), encoding=encoding, cells=1, delimiter=None, joined={}, has_header=False)
 
 
 def open_list(path: str, start: bytes, *, has_rest: bool = False) -> ListTable | None:
