@@ -9,7 +9,7 @@ from collections.abc import Collection
 from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_settings
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.column_ranges import expand_columns
-from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content
+from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.features.fields import CAPTIONS, COLUMN, COLUMNS, MASK_FIELD
 from beam_tfrecords.features.layouts import (
     ALL_COLUMNS,
@@ -57,62 +57,25 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     Raises:
       RequestError: the source cannot be opened, or does not provide what the layout needs.
     """
-    layout = spec.layout
-    # For images with objects, `tfds` means the features with objects.
-    may_have_objects = layout in (None, parse_layout("tfds"))
-    needs = spec.needs
-    wanted = needs.contents | {Content.OBJECTS} if may_have_objects else needs.contents
-    first = dataclasses.replace(needs, contents=wanted - {Content.LABEL} if layout is None else wanted)
-    opened = open_input(slice_of(SourceSpec, spec), first, spec.input_function)
-    source = opened.read(first)
-    if (
-        layout is not None
-        and (ranged := _expand_columns(layout, source.description, has_map=spec.map is not None)) != layout
-    ):
-        layout = ranged
-        source = opened.read(dataclasses.replace(first, columns=layout.columns))
-    has_masks = Content.MASK in source.description.provides
-    if layout is None and (has_masks or source.description.provides == {Content.IMAGE, Content.CAPTIONS}):
-        layout, may_have_objects = parse_layout("segmentation" if has_masks else CAPTIONS), False
-        source = opened.read(dataclasses.replace(needs, columns=layout.columns, contents=needs.contents - CLASSES))
-    is_drawn = layout is not None and MASK_FIELD in layout.fields and not has_masks
-    if layout is not None and is_drawn and Content.OBJECT_MASKS in source.description.provides and spec.map is None:
-        layout = dataclasses.replace(layout, draws_mask=True)
+    layout, needs = spec.layout, spec.needs
+    if layout is None:
+        needs = dataclasses.replace(needs, contents=needs.contents - {Content.LABEL})
+    elif layout == parse_layout("tfds"):
+        # For images with objects, it means the features with objects.
+        needs = dataclasses.replace(needs, contents=needs.contents | {Content.OBJECTS})
+    opened = open_input(slice_of(SourceSpec, spec), needs, spec.input_function)
+    source = opened.read(needs)
+    while (found := resolve_layout(spec, layout, source.description)) != layout:
+        layout = found
         source = opened.read(dataclasses.replace(spec, layout=layout).needs)
     _check_mask_settings(spec, layout)
-    if Content.OBJECTS in source.description.provides and may_have_objects:
-        layout = parse_layout(TFDS_OBJECTS if layout else "detection")
-        source = opened.read(dataclasses.replace(needs, columns=layout.columns, contents=wanted - {Content.LABEL}))
     if layout is not None:
         _check_contents(spec, source, layout)
     if layout is not None and layout.keeps_records:
         layout, source = _keep_records(spec, opened, source)
-    elif layout == EVERY_COLUMN:
-        seen = source.description
-        if not seen.column_types:
-            raise RequestError(
-                f"`layout=columns`: {source.name} does not declare the types of columns; a spec file can say them: "
-                f"{_column_layout(seen)}",
-                code="missing_column_type",
-            )
-        cells = first_cells(seen.table, list(seen.column_types)) if seen.table else {}
-        lists = {name for name, values in cells.items() if any(isinstance(value, list) for value in values)}
-        layout = table_layout(seen.column_types, lists)
-        source = opened.read(dataclasses.replace(needs, columns=layout.columns))
-    elif layout is None and Content.IMAGE in source.description.provides:
-        has_several = spec.label_separator or spec.label_columns or spec.group_rows
-        has_several = has_several and spec.label_type is LabelType.CLASS
-        layout = parse_layout("multilabel" if has_several else "tfds")
-        source = opened.read(dataclasses.replace(needs, columns=layout.columns))
-        if Content.LABEL not in source.description.provides:
-            layout = parse_layout("image")
-        if source.description.has_several_labels and not has_several:
-            layout = parse_layout("multilabel")
-            source = opened.read(dataclasses.replace(needs, columns=layout.columns))
     if layout is not None and spec.label_type is not LabelType.CLASS:
         layout = _with_label_values(layout, spec, source.description)
-        values = needs.contents - {Content.LABEL}
-        source = opened.read(dataclasses.replace(needs, columns=layout.columns, contents=values))
+        source = opened.read(dataclasses.replace(spec, layout=layout).needs)
     if layout is None:
         raise _without_images(spec, source.description, needs_label=True)
     if spec.label_separator and layout.has_single_label:
@@ -129,6 +92,63 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     if spec.where is not None:
         _check_condition(spec, spec.where)
     return spec, source
+
+
+def resolve_layout(spec: BuildSpec, layout: Layout | None, seen: Description) -> Layout | None:
+    """Returns the layout that fits what a source has; the same one once nothing is left to decide. Pure.
+
+    Args:
+      spec: the request.
+      layout: the layout so far; None if the source decides it.
+      seen: what the source has for this layout.
+
+    Raises:
+      RequestError: the source does not have the columns of a feature, or does not declare their types.
+    """
+    may_have_several = spec.label_type is LabelType.CLASS
+    asks_several = may_have_several and bool(spec.label_separator or spec.label_columns or spec.group_rows)
+    if layout is None:
+        if Content.MASK in seen.provides:
+            return parse_layout("segmentation")
+        if seen.provides == {Content.IMAGE, Content.CAPTIONS}:
+            return parse_layout(CAPTIONS)
+        if Content.OBJECTS in seen.provides:
+            return parse_layout("detection")
+        if Content.IMAGE in seen.provides:
+            return parse_layout("multilabel" if asks_several else "tfds")
+        return None
+    if layout == parse_layout("tfds"):
+        if Content.OBJECTS in seen.provides:
+            return parse_layout(TFDS_OBJECTS)
+        if spec.layout is None and Content.LABEL not in seen.provides:
+            return parse_layout("image")
+        if spec.layout is None and seen.has_several_labels:
+            return parse_layout("multilabel")
+    if layout == EVERY_COLUMN:
+        return _every_column(seen)
+    draws = MASK_FIELD in layout.fields and seen.provides & {Content.MASK, Content.OBJECT_MASKS} == {
+        Content.OBJECT_MASKS
+    }
+    if draws and spec.map is None:
+        layout = dataclasses.replace(layout, draws_mask=True)
+    return _expand_columns(layout, seen, has_map=spec.map is not None)
+
+
+def _every_column(seen: Description) -> Layout:
+    """Returns the layout with a feature for each column.
+
+    Raises:
+      RequestError: the source does not declare the types of columns.
+    """
+    if not seen.column_types:
+        raise RequestError(
+            "`layout=columns`: the source does not declare the types of columns; a spec file can say them: "
+            f"{_column_layout(seen)}",
+            code="missing_column_type",
+        )
+    cells = first_cells(seen.table, list(seen.column_types)) if seen.table else {}
+    lists = {name for name, values in cells.items() if any(isinstance(value, list) for value in values)}
+    return table_layout(seen.column_types, lists)
 
 
 def check_source(spec: BuildSpec, source: Source) -> None:
