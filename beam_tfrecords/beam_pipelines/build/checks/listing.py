@@ -6,14 +6,13 @@ import contextlib
 import dataclasses
 import glob
 import itertools
-import posixpath
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
+from beam_tfrecords.beam_pipelines.build.checks.split_lists import check_split_lists
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import Content
@@ -24,7 +23,7 @@ from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
-from beam_tfrecords.transforms.sources.detect.row_sidecars import group_by_split, is_table, split_of_list
+from beam_tfrecords.transforms.sources.detect.row_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.trial import is_usable, suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import folder_of_input, name_inputs
 from beam_tfrecords.transforms.sources.names import printable
@@ -34,7 +33,6 @@ from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported
-from beam_tfrecords.transforms.splits import DEFAULT_SPLIT
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
@@ -51,12 +49,6 @@ _READ_BY_FILES = {
 }
 # Images with more colors are photos.
 _MOST_COLORS = 256
-# Sources of annotated images.
-_ANNOTATED = frozenset({"yolo", "voc", "coco", "documents"})
-# Extensions of lists of splits, what separates their cells, files of each to look for in a folder, their largest size,
-# and samples to find in them.
-_OF_LISTS, _BETWEEN_CELLS = (".txt", ".csv", ".tsv"), re.compile(r"[\s,;]+")
-_MOST_LISTS, _MOST_LIST_BYTES, _MOST_NAMED = 32, 64 << 20, 200
 # Extensions of images with numbers that have no fixed white.
 _OF_NUMBERS = (".tif", ".tiff", ".pfm")
 # Extensions of tables of colors, and files of each to read in a folder.
@@ -115,7 +107,7 @@ def check_listing(
     if left_out := listing.objects.left_out:
         tally.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing, tally)
-    _check_split_lists(spec, source, listing)
+    check_split_lists(spec, source, listing)
     _check_masks(spec, source, listing, tally)
     tally.notes += _describe_scales(spec, listing)
     tally.notes += _describe_empty_splits(spec, listing)
@@ -320,48 +312,6 @@ def _find_color_tables(spec: BuildSpec, refs: Sequence[SampleRef]) -> Iterator[t
             for file in storage.list_files(f"{glob.escape(folder)}/*{extension}", limit=_MOST_TABLES):
                 with contextlib.suppress(ValueError):
                     yield file.path, read_mask_colors(file.path)
-
-
-def _check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None:
-    """Checks that no lists beside the input say the splits of annotated images, or of images with masks.
-
-    Raises:
-      RequestError: such lists name the images; offers to read them.
-    """
-    from beam_tfrecords.transforms.listing.listing import read_refs
-
-    is_annotated = source.name in _ANNOTATED or Content.MASK in spec.required
-    if not (is_annotated and spec.splits.are_auto and len(listing.samples) == 1) or spec.join:
-        return
-    inputs = [*map(folder_of_input, name_inputs(spec.input).paths)]
-    folders = dict.fromkeys([*inputs, *map(storage.dirname, inputs)])
-    refs = itertools.islice(read_refs(listing), _MOST_NAMED)
-    keys = {posixpath.splitext(posixpath.basename(ref.key))[0] for ref in refs}
-    for extension in _OF_LISTS:
-        paths = list[str]()
-        for folder in folders:
-            with suppress_refusals():
-                found = storage.list_files(f"{glob.escape(folder)}/*{extension}", limit=_MOST_LISTS)
-                paths += [one.path for one in found if one.size <= _MOST_LIST_BYTES]
-        lists = {path: split for path in next(iter(group_by_split(paths)), []) if (split := split_of_list(path))}
-        if len(lists) < 2 or not keys <= {name for path in lists for name in _find_names(path)}:
-            continue
-        shown = ", ".join(printable(storage.basename(path)) for path in lists)
-        raise RequestError(
-            f"`input={', '.join(spec.input)}`: {shown} beside the images have their names, and may be their splits",
-            [
-                Suggestion("the splits of these lists", {"join": [f"{split}={path}" for path, split in lists.items()]}),
-                Suggestion("all images as one split", {"splits": f"{DEFAULT_SPLIT}=1"}),
-            ],
-            code="unread_lists",
-        )
-
-
-def _find_names(path: str) -> Iterator[str]:
-    """Yields the cells of a list or table without extensions and folders, in which names of images are."""
-    for line in storage.read_bytes(path).decode(errors="replace").splitlines():
-        for cell in (line, *_BETWEEN_CELLS.split(line)):
-            yield posixpath.splitext(posixpath.basename(cell.strip("\"' ")))[0]
 
 
 def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:
