@@ -6,17 +6,19 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import posixpath
 import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
+from beam_tfrecords.beam_pipelines.build.identity import make_ledger
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import check_source, open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
 from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
@@ -24,13 +26,16 @@ from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import serialize_examples
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef, is_mask
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.detect.row_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import name_inputs
+from beam_tfrecords.transforms.sources.meaning.companions import find_rows_of_images
 from beam_tfrecords.transforms.sources.meaning.coverage import Coverage, Trial, decide, describe_coverage, measure
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -53,6 +58,10 @@ _IMPLAUSIBLE = frozenset(
     {"boxes_not_in_pixels", "boxes_beyond_image", "unmatched_annotations", "no_objects", "class_of_each_object"}
 )
 _MOST_REASONS = 2
+# Number of files in which names of images are looked for.
+_MOST_DOCUMENTS = 8
+# Fields with boxes, by their names or by what their values are.
+_BOXES = re.compile(r"box|annotations \(", re.IGNORECASE)
 # What a message begins with.
 _INPUT = re.compile(r"^`input=[^`]*`: ")
 # Most requests to try for one refusal, and most settings to add one after the other.
@@ -83,7 +92,7 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         trial = _Trials(spec)
         tried = [*trial.follow_all(error, Suggestion("", {}), _DEEPEST)]
         # What a source or a mapping of ours reads is more certain than a draft.
-        if all(coverage.trial.is_bare for _, coverage in tried):
+        if all(coverage.trial.is_bare or coverage.trial.lost for _, coverage in tried):
             drafted = _with_drafts(error, spec)
             tried = [*trial.follow_all(drafted, Suggestion("", {}), _DEEPEST), *tried]
             error = RequestError(drafted.message, error.suggestions, code=error.code, traceback=error.traceback)
@@ -100,6 +109,8 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         said = "".join(
             dict.fromkeys(f"; {one.meaning}: {_INPUT.sub('', inner.message)}" for one, inner in why[:_MOST_REASONS])
         )
+        if not (is_answered or "docs/mappings.md" in error.message):
+            said += trial.name_documents()
         raise RequestError(
             error.message + unnamed + said, decide(tried), code=error.code, traceback=error.traceback
         ) from refused.__cause__
@@ -216,6 +227,21 @@ class _Trials:
     def _facts(self) -> Facts:
         return summarise(name_inputs(self.spec.input).paths)
 
+    def name_documents(self) -> str:
+        """Returns a sentence on the documents that name the images of the input, for a message; "" without any."""
+        names = {posixpath.basename(path) for path in self._facts.images}
+        paths = [path for path in self._facts.texts if not is_table(path)][:_MOST_DOCUMENTS]
+        rows = {path: find_rows_of_images(path, names) for path in paths if names}
+        # A list of names says nothing else.
+        lists = {path for path in rows if path.endswith(".txt") and all(len(row.split()) < 2 for row in rows[path])}
+        found = [printable(storage.basename(path)) for path in rows if rows[path] and path not in lists]
+        if not found:
+            return ""
+        return (
+            f"; {', '.join(found[:_MOST_REASONS])} names the images and may annotate them: docs/mappings.md shows how "
+            "a mapping reads it"
+        )
+
     def _follow(self, suggestion: Suggestion, depth: int) -> Iterator[tuple[Suggestion, Coverage]]:
         self.tried += 1
         is_late = self.offered and time.monotonic() - self.started > _MOST_SECONDS
@@ -225,7 +251,7 @@ class _Trials:
             asked = change_request(self.spec, suggestion.settings)
             if asked not in self.offered and (found := try_reading(asked)) is not None:
                 self.offered.append(asked)
-                coverage = measure(self._facts, found)
+                coverage = measure(self._facts, found, _name_paths(asked, suggestion.settings))
                 yield dataclasses.replace(suggestion, gives=describe_coverage(coverage)), coverage
         except RequestError as error:
             if error.code == "masks_of_colors" and not error.suggestions:
@@ -249,6 +275,13 @@ class _Trials:
                 raise
 
 
+def _name_paths(spec: BuildSpec, settings: Mapping[str, Any]) -> list[str]:
+    """Returns the paths of a request's inputs, and the words of its other settings that may be paths."""
+    values = [value for value in settings.values() if isinstance(value, (str, list))]
+    words = [word for value in values for word in ([value] if isinstance(value, str) else value)]
+    return [*name_inputs(spec.input).paths, *(part for word in words for part in re.split("[,=]", word))]
+
+
 def try_reading(spec: BuildSpec) -> Trial | None:
     """Lists a request; returns what its first samples have, or None if fewer than half are valid and have labels.
 
@@ -265,11 +298,12 @@ def try_reading(spec: BuildSpec) -> Trial | None:
             refs = _read_folders(refs, source)
             return _judge(refs, opened, is_whole=False)
         opened, source = open_spec_source(spec)
-    refs = _list(opened, source)
+    refs, lost = _list(opened, source)
     shares_keys = opened.group_rows or source.description.last_member_wins
     keys = Counter() if shares_keys else Counter((ref.split, ref.key) for ref in refs)
     repeated = sum(count for count in keys.values() if count > 1)
-    return _judge(refs, opened, is_whole=True, repeated=repeated)
+    trial = _judge(refs, opened, is_whole=True, repeated=repeated)
+    return trial and dataclasses.replace(trial, lost=lost)
 
 
 def _read_folders(refs: list[SampleRef], source: Source) -> list[SampleRef]:
@@ -288,7 +322,8 @@ def _read_folders(refs: list[SampleRef], source: Source) -> list[SampleRef]:
     return refs if meaning is None else [ref for batch in RefColumns.of(refs) for ref in meaning.apply(batch)]
 
 
-def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
+def _list(spec: BuildSpec, source: Source) -> tuple[list[SampleRef], Sequence[str]]:
+    """Returns the samples of a source, and the fields with boxes that a layout without boxes does not store."""
     # Only refused requests need these modules here.
     from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
     from beam_tfrecords.transforms.listing.listing import read_refs
@@ -296,10 +331,13 @@ def _list(spec: BuildSpec, source: Source) -> list[SampleRef]:
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
         listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
         listing, tally, source = listed.listing, listed.tally, listed.source
-        check_listing(spec, source, listing, tally)
+        classes = check_listing(spec, source, listing, tally)
         resolve_arrays(spec, source, listing, tally)
         resolve_heads(spec, source, listing, tally, {})
-        return list(read_refs(listing))
+        has_places = {Content.OBJECTS, Content.MASK, Content.OBJECT_MASKS} & spec.required
+        ledger = () if has_places else make_ledger(spec, source, listing, tally, classes)
+        lost = [one.field for one in ledger if _BOXES.search(f"{one.field} {one.detail}")]
+        return list(read_refs(listing)), lost
 
 
 def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeated: int = 0) -> Trial | None:
@@ -325,8 +363,20 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     most = max(spec.max_failures, _MOST_FAILED) * len(refs)
     if is_empty or failed + lacking > most or lacking > spec.max_failures * len(refs):
         return None
-    trial = Trial.of(refs, layout.required, is_whole=is_whole)
+    trial = dataclasses.replace(
+        Trial.of(refs, layout.required, is_whole=is_whole), drawn=_find_drawn(refs) if spec.label_pattern else ()
+    )
     return dataclasses.replace(trial, failed=failed + lacking) if failed > spec.max_failures * len(refs) else trial
+
+
+def _find_drawn(refs: Sequence[SampleRef]) -> Sequence[str]:
+    """Returns the classes whose images look like masks, unlike those of others."""
+    classes: dict[str, list[str]] = {}
+    for ref in refs:
+        image = ref.images.get(IMAGE)
+        if isinstance(ref.label, str) and isinstance(image, File):
+            classes.setdefault(ref.label, []).append(image.uri)
+    return tuple(find_drawn(classes))
 
 
 def _is_valid(ref: SampleRef, *, needs_label: bool, has_one: bool) -> bool:

@@ -136,7 +136,7 @@ class YoloSource(AnnotatedSource):
             tally.see_field("*.txt", field, count)
         for key in self._data.others:
             tally.see_field(printable(storage.basename(self._data.file)), key)
-        if not (self._data.names or self._needs.class_names):
+        if not (self._data.names or self._needs.class_names or self.description.found_classes):
             tally.notes.append("there is no list of the classes, so that they are numbers; `class_names` names them")
         self._label_files.count(images - background, tally)
         if background:

@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, SPLIT_NAMES, split_o
 
 DARKNET = ".data"
 # Class lists of labelImg, CVAT and Roboflow, in folders without a data file.
-NAME_LIST = re.compile(r"(?:classes|obj\.names|_darknet\.labels|predefined_classes)(?:\.txt)?", re.IGNORECASE)
+NAME_LIST = re.compile(r"(?:class(?:es)?|_darknet\.labels|predefined_classes|[^/]*\.names)(?:\.txt)?", re.IGNORECASE)
 _SPLITS = ("train", "val", "valid", "validation", "test")
 # The number of classes is that of the names.
 _KEYS = frozenset({*_SPLITS, "path", "names", "kpt_shape", "nc", "classes"})

@@ -371,6 +371,4 @@ def _decode(suffix: str, data: bytes) -> Mapping[str, Any]:
         raise invalid_row(f"the member .{suffix} is nested too deeply") from error
     except ValueError as error:
         raise invalid_row(f"the member .{suffix} is not JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise invalid_row(f"the member .{suffix} is not a JSON object")
-    return values
+    return values if isinstance(values, dict) else {suffix: values}

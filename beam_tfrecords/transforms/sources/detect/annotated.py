@@ -22,6 +22,7 @@ from beam_tfrecords.transforms.sources.detect.pairs import (
     find_bands,
     find_family_endings,
     find_pair_ending,
+    find_parts,
     find_twins,
 )
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
@@ -77,11 +78,19 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         )
     ending = _mask_ending(tree) or find_pair_ending(tree)
     families = find_family_endings(tree) if request.by_folders and not ending else []
-    twins = [] if ending or families else find_twins(tree, request.root or "")
+    parts = find_parts(tree)
+    if len(parts) > 1:
+        # A folder for each sample is no class.
+        raise _refuse_families(
+            f"each folder has images named {show_names(parts)}, like those of one thing", parts, request, layout="image"
+        )
+    twins = [] if ending or families or parts else find_twins(tree, request.root or "")
     if any(not one.may_be_classes for one in twins):
         raise _refuse_twins(twins, request)
     if families:
-        raise _refuse_families(families, request)
+        words = show_names([one or "no word" for one in families])
+        what = f"the images end in {words}, after the same names, like images of one thing"
+        raise _refuse_families(what, families, request)
     if ending:
         suffixed = find_suffixed_masks(tree, ending)
         ends = Counter(name for _, folder in tree.walk() for _, name in folder.names if _MASK_ENDING.search(name))
@@ -108,18 +117,27 @@ def _note_twins(twins: Sequence[Twins], request: Request) -> str:
     )
 
 
-def _refuse_families(endings: Sequence[str], request: Request) -> UnclearError:
-    """Returns the error for folders in which images of one thing end in different words."""
+def _refuse_families(found: str, endings: Sequence[str], request: Request, **settings: str) -> UnclearError:
+    """Returns the error for images of one thing whose names end in different words.
+
+    Args:
+      found: what was found, for the message.
+      endings: the words.
+      request: the request.
+      settings: further settings of each answer.
+    """
     # A glob can name the images with a word, and not those without one.
     kept = [""] if "" in endings else endings
     others = {one: [f"*{other}.*" for other in endings if other not in (one, "")] for one in kept}
     answers = [
-        [Suggestion(f"the images that end in {one or 'no word'}", {"exclude": [*request.spec.exclude, *globs]})]
+        [
+            Suggestion(
+                f"the images that end in {one or 'no word'}", {"exclude": [*request.spec.exclude, *globs], **settings}
+            )
+        ]
         for one, globs in others.items()
     ]
-    shown = show_names([one or "no word" for one in endings])
-    what = f"the images end in {shown}, after the same names, like images of one thing"
-    return UnclearError(what, *answers, code="images_and_masks")
+    return UnclearError(found, *answers, code="images_and_masks")
 
 
 def _find_masked(tree: FolderTree, found: Sequence[str], request: Request) -> list[Twins]:

@@ -10,6 +10,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.annotated.recognition import fitting_mappings, suggest_mapping
+from beam_tfrecords.transforms.sources.annotated.yolo_data import NAME_LIST
 from beam_tfrecords.transforms.sources.annotated.yolo_labels import holds_shares
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
@@ -27,8 +28,6 @@ _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco
 # Files in COCO's format without boxes, or with the boxes of `instances` again.
 _NOT_OBJECTS = re.compile(r"captions|keypoints|panoptic|stuff", re.IGNORECASE)
 _DATA_FILES = ("data.yaml", "data.yml", "dataset.yaml")
-# Files with class names next to YOLO labels.
-_NAME_LIST = re.compile(r"(?:classes|obj\.names|_darknet\.labels)(?:\.txt)?", re.IGNORECASE)
 # Documents that only a program of annotations writes; tables and texts are of any.
 _DOCUMENTS = (".json", ".xml", ".pts", ".gt")
 # With more files of one extension, each file annotates a single image.
@@ -128,7 +127,7 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
     data_files = _data_files(tree, [root])
     for path, name in data_files:
         yield [_objects(YOLO, {"input": _below([root], path, name)})]
-    has_names = any(_NAME_LIST.fullmatch(name) for path, _ in tree.walk() for name in tree.others(path))
+    has_names = any(NAME_LIST.fullmatch(name) for path, _ in tree.walk() for name in tree.others(path))
     if has_names or (not data_files and YOLO in find_formats(tree, [root])):
         yield [_objects(YOLO, {"input": root, "source": "yolo"})]
     for name in _find_mappings(tree, [root]):

@@ -8,6 +8,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.sources.class_files import is_class_file
+from beam_tfrecords.transforms.sources.detect.annotated import exclude
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     describe_annotations,
     describe_documents,
@@ -34,9 +35,11 @@ from beam_tfrecords.transforms.sources.detect.row_sidecars import (
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.meaning.companions import find_companions, names_images
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn
 from beam_tfrecords.transforms.sources.names import printable
 
 _MOST_NAMED = 3
+_MOST_CLASSES = 20
 # Format of annotations -> what its files may hold.
 _ANNOTATIONS = {
     "COCO": "boxes, polygons, keypoints or captions",
@@ -56,6 +59,7 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     except UnclearError as error:
         raise refuse(error, tree, request) from None
     if request.by_folders and not request.named:
+        _refuse_drawn(found, tree, request)
         _refuse_annotated(found, tree, request)
     notes = [f"{request.where}: {one}" for one in notes]
     read = {one.path for one in found.lists.values()}
@@ -116,6 +120,26 @@ def _class_folders(found: Interpretation, tree: FolderTree) -> list[str]:
     return [] if found.is_nested else [join(base, name) for base in found.bases for name in tree.below(base)]
 
 
+def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> None:
+    """Raises an error if the images of some class folders look like masks, and those of others do not."""
+    classes: dict[str, list[str]] = {}
+    for path, folder in tree.walk() if request.root else ():
+        label = found.place(f"{path}/")[0] if folder.images else None
+        if label is not None:
+            classes.setdefault(label, []).extend(request.path(join(path, name)) for _, name in folder.names)
+    if drawn := find_drawn(classes):
+        folders = [path for path in _class_folders(found, tree) if storage.basename(path) in drawn]
+        left = Suggestion(f"the images outside {show_names(folders)}", exclude(folders, request, tree))
+        whole = Suggestion("all folders as classes", {"class_names": ",".join(classes)})
+        error = UnclearError(
+            f"the images in {show_names(folders)} have few values, like masks, unlike those of the other classes",
+            [left] if folders else [],
+            [whole] if len(classes) <= _MOST_CLASSES and not any("," in name for name in classes) else [],
+            code="images_and_masks",
+        )
+        raise refuse(error, tree, request)
+
+
 def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:
     """Raises an error if there are annotations or split lists next to class folders, because either may be meant."""
     what = ""
@@ -135,7 +159,8 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
         )
         what = f"lists of splits ({', '.join(map(printable, lists))})" if is_read else ""
     classes, root = _class_folders(found, tree), request.root or ""
-    companions = [] if what else [*find_companions(tree, root, classes)]
+    used = {one.path for one in found.lists.values()}
+    companions = [] if what else [one for one in find_companions(tree, root, classes) if one not in used]
     read = read_tables(tree, root) if root and not (what or companions) else {}
     rows = []
     # A single class is a question of its own.

@@ -111,9 +111,8 @@ def find_labels(
             yield from _find_heads(cells, rows, labels)
     for name, values in cells.items():
         kind = "text" if TEXT_NAMES.search(plain_name(name)) else "float"
-        is_value = kind == "text" or (
-            _VALUE_NAMES.search(plain_name(name)) and all(map(_NUMBER.fullmatch, map(str, values)))
-        )
+        are_numbers = _are_numbers(values)
+        is_value = not are_numbers if kind == "text" else are_numbers and _VALUE_NAMES.search(plain_name(name))
         if is_value and name not in labels and values:
             # Each of several captions of an image has its own row.
             grouped = {"group_rows": True} if repeats and kind == "text" else {}
@@ -150,6 +149,9 @@ def find_only_label(cells: Mapping[str, Sequence[Any]]) -> str | None:
     named = [name for name in found if LABEL_NAMES.search(plain[name])]
     exact = [name for name in named if plain[name] in ("label", "class", "category")]
     chosen = next((some for some in (exact, named, found) if some), [])
+    filled = {name: [one for one in values if one not in (None, "")] for name, values in cells.items()}
+    if not named and len(find_one_hot(filled, max(map(len, cells.values()), default=0))) > 1:
+        return None
     # With both `label` and `label_name`, `label` is chosen.
     return chosen[0] if len(chosen) == 1 else None
 

@@ -244,10 +244,13 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
     chosen = {split: name for name, split in [*reversed(suspects.items()), *known.items()]}
     splits = {chosen[split]: split for split in _SPLITS if split in chosen}
     with_classes = {name: split for name, split in splits.items() if _has_classes(tree, join(base, name))}
+    # As names and names-test, with the same classes.
+    is_rest = len(others) == 1 and "train" not in splits.values() and _share_folders(tree, base, splits, others)
+    whole = {others[0]: "train", **splits} if is_rest else {}
     more = f", but also images in {show_names(others, quote=True)} beside them" if others else ""
     raise UnclearError(
         f"there are folders that look like splits, {show_names(sorted(suspects))}{more}",
-        [answer for some in (with_classes, splits) for answer in _name_splits(request, base, some)]
+        [answer for some in (whole, with_classes, splits) for answer in _name_splits(request, base, some)]
         if request.by_folders
         else _name_splits(request, base, splits),
         _all_are_classes(names) if len(others) >= len(suspects) else [],
@@ -458,9 +461,17 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
     others = [base for base in alone if level.bases[base] != "train"]
     splits = {base: split for base, split in level.bases.items() if split}
     meaning = "these splits, with different classes"
+    # As with a folder for each person, in which the folders are the classes.
+    inner = {split: set[str]() for split in names}
+    for base, split in level.bases.items():
+        inner[split].update(one for name in level.tree.below(base) for one in level.tree.below(join(base, name)))
+    first, depth = next(iter(inner.values())), depth_of(min(level.bases))
+    are_shared = len(first) > 1 and all(one == first for one in inner.values()) and not any(map(is_known, first))
+    pattern = level.request.class_pattern(depth + 1)
     raise UnclearError(
         f"the class folders in {show_names(alone)} differ from the class folders of the other splits; no class is in "
         "all splits",
+        [Suggestion(f"the classes {_first(sorted(first))}", {"label_pattern": pattern})] if are_shared else [],
         [] if any("/" in base for base in splits) else [Suggestion(meaning, {"splits": write_splits(splits)})],
         _without(level.tree, level.request, others) if others else [],
         code="classes_differ_by_split",

@@ -12,10 +12,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes, mask_end
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_mask_folder, plain_path
 from beam_tfrecords.transforms.sources.detect.tree import Folder, FolderTree
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG
 
 _MOST_FOLDERS = 4
-# JPEG does not preserve class numbers, so masks are never read from it.
-JPEG = re.compile(r"\.jpe?g$", re.IGNORECASE)
 
 
 def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str, Any] | None:

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.interpretation import join
 from beam_tfrecords.transforms.sources.detect.mask_names import shared_ending, without_common_ends
-from beam_tfrecords.transforms.sources.detect.mask_pairs import JPEG
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, names_annotations, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
-from beam_tfrecords.transforms.sources.meaning.pixels_alike import compare_images
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG, compare_images
 
 _MOST_TWINS = 4
 # With more folders of one parent, images of equal names are those of classes with as many images each.
@@ -85,6 +84,8 @@ def find_twins(tree: FolderTree, root: str) -> list[Twins]:
     folders = (path for path, folder in tree.walk() if folder.images and path)
     parents = {path[: max(at, 0)] for path in folders for at in (path.rfind("/"), path.find("/"), 0)}
     found = {parent: twins for parent in sorted(parents) if (twins := _twins_in(tree, root, parent))}
+    if not found and (below := _twins_below(tree, root)):
+        return below[:_MOST_TWINS]
     are_all = sum(map(tree.total, found)) == tree.total() and len({len(one.folders) for one in found.values()}) == 1
     return [*found.values()][: _MOST_TWINS if are_all and len(found) <= _MOST_TWINS else 1]
 
@@ -130,17 +131,54 @@ def find_family_endings(tree: FolderTree) -> list[str]:
     return sorted(first) if is_one and all(some == first for some in endings.values()) else []
 
 
+def find_parts(tree: FolderTree) -> list[str]:
+    """Returns the names of the images in each folder if each holds one sample, such as image and mask; else []."""
+    stems = [_stems(name for _, name in folder.names) for _, folder in tree.walk() if folder.images]
+    first = stems[0] if len(stems) >= _LEAST_THINGS else set[str]()
+    is_few = 0 < len(first) <= min(_MOST_FAMILIES, len(stems)) and not any(re.search(r"\d", one) for one in first)
+    are_known = any(names_annotations(one) or _are_views([one]) for one in first)
+    return sorted(first) if is_few and are_known and all(one == first for one in stems) else []
+
+
+def _twins_below(tree: FolderTree, root: str) -> list[Twins]:
+    """Returns the pairs of the folders with images below two folders, if each has one; [] otherwise.
+
+    As in `images_of_all/train_images` and `drawings_of_all/train_drawn`. Pixels decide, because no names do.
+    """
+    base = ""
+    while len(tree.below(base)) == 1 and not tree.images(base):
+        base = join(base, tree.below(base)[0])
+    starts = [f"{join(base, name)}/" for name in tree.below(base)]
+    if len(starts) != 2 or tree.images(base):
+        return []
+    first, second = ([path for path, one in tree.walk() if one.images and f"{path}/".startswith(at)] for at in starts)
+    partners = [[other for other in second if _pair(tree, path, other)] for path in first]
+    if len(first) != len(second) or {one for some in partners for one in some[:1]} != {*second}:
+        return []
+    found = [_make_twins(tree, root, [path, other]) for path, (other, *_) in zip(first, partners, strict=True)]
+    twins = [one for one in found if one and one.are_masks and not one.may_be_classes]
+    return twins if len(twins) == len(first) else []
+
+
 def _twins_in(tree: FolderTree, root: str, parent: str) -> Twins | None:
-    """Returns the folders in a folder if all of their images form pairs, else None."""
+    """Returns the folders in a folder if their images form pairs, else None."""
     names = tree.below(parent)
     paths = [join(parent, name) for name in names]
     if len(paths) < 2 or len({*map(split_in_name, names)}) > 1:
         return None
-    pairs = [] if any(map(tree.below, paths)) else [_pair(tree, paths[0], other) for other in paths[1:]]
+    twins = None if any(map(tree.below, paths)) else _make_twins(tree, root, paths)
+    if twins is None and _are_views(names) and _pair_below(tree, paths):
+        return Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True)
+    return twins
+
+
+def _make_twins(tree: FolderTree, root: str, paths: Sequence[str]) -> Twins | None:
+    """Returns folders if the images of each form pairs with those of the first one, else None."""
+    names = [path.rpartition("/")[2] for path in paths]
+    pairs = [_pair(tree, paths[0], other) for other in paths[1:]]
     suffixes_of = [pair for pair in pairs if pair is not None]
-    if not suffixes_of or len(suffixes_of) < len(pairs):
-        are_pairs = _are_views(names) and _pair_below(tree, paths)
-        return Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True) if are_pairs else None
+    if len(suffixes_of) < len(pairs):
+        return None
     images, last = paths[0], paths[-1]
     is_reversed = _is_first_the_mask(tree, images, last, suffixes_of[-1])
     drawn, are_alike = list[int](), False

@@ -110,6 +110,26 @@ def _find_tables(tree: FolderTree, root: str) -> Iterator[Suggestion]:
         yield from [joined] if joined else filter(None, (_suggest({path: one}, root) for path, one in found.items()))
 
 
+def find_unclear_tables(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+    """Yields suggestions that read tables of the images whose labels are a question of their own.
+
+    Args:
+      tree: the folders.
+      request: the request, which names their root folder.
+    """
+    root = request.root
+    if root is None or request.names_paths:
+        return
+    paths = [path for path in list_tables(tree)[:_MOST_TABLES] if not _TEMPLATE.search(path)]
+    for group in group_by_split(paths):
+        cells = _read_cells(storage.join(root, group[0])) or {}
+        if any(_find_place(values, group[0], tree, root) for values in cells.values()):
+            splits = [(f"{split}=" if (split := split_of_list(path)) else "", path) for path in group]
+            inputs = [f"{split}{storage.join(root, path)}" for split, path in splits]
+            shown = inputs if len(inputs) > 1 else storage.join(root, group[0])
+            yield Suggestion(f"the rows of {', '.join(group)}", {"input": shown})
+
+
 def read_tables(tree: FolderTree, root: str) -> Tables:
     """Returns path -> table and first rows of the tables in the folders that have rows.
 
@@ -196,7 +216,9 @@ def _read_cells(path: str) -> dict[str, list[Any]] | None:
 def _read_table(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
     """Returns the folder of a table's images, and the settings that read it; None without images and certain labels."""
     cells = _read_cells(storage.join(root, path)) or {}
-    places = {name: found for name, values in cells.items() if (found := _find_place(values, path, tree, root))}
+    # A number is no name of a column, so that the first row is no header.
+    named = {name: values for name, values in cells.items() if not name.isdecimal()}
+    places = {name: found for name, values in named.items() if (found := _find_place(values, path, tree, root))}
     columns = choose_names({name: cells[name] for name in places})
     if len(columns) != 1:
         return None

@@ -19,7 +19,12 @@ from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
 from beam_tfrecords.transforms.sources.detect.mask_pairs import without_masks
-from beam_tfrecords.transforms.sources.detect.row_sidecars import find_rows, list_tables, name_label_lists
+from beam_tfrecords.transforms.sources.detect.row_sidecars import (
+    find_rows,
+    find_unclear_tables,
+    list_tables,
+    name_label_lists,
+)
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.names import printable
@@ -48,6 +53,9 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
             suggestions.append(one)
         if len(suggestions) == _MOST_SUGGESTIONS:
             break
+    has_rows = any({"label_column", "label_columns", "source"} & one.settings.keys() for one in suggestions)
+    if request.by_folders and not has_rows and not error.has_lists:
+        suggestions += itertools.islice(find_unclear_tables(tree, request), _MOST_TABLES)
     # The trial says why these do not fit.
     suggestions += [one for one, fits in annotations if not fits]
     more = _describe_sidecars(tree, request, suggestions)

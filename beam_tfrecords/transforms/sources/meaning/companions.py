@@ -1,18 +1,22 @@
-"""Files that annotate images by their structure: one for each image, or one for each folder of images."""
+"""Files that annotate images by their structure: one for each image, for each folder of images, or for all."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from beam_tfrecords import storage
+from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 
 # Extensions that a table, a list or a mapping reads.
 _READABLE = frozenset({".txt", ".json", ".xml", ".csv", ".tsv", ".jsonl", ".pts", ".gt"})
 # Texts about a folder, which annotate none of its images.
-_TEXTS = re.compile(r"readme|licen[cs]e|copying|url|link|credit|source|about", re.IGNORECASE)
+_TEXTS = re.compile(r"readme|licen[cs]e|copying|url|link|credit|source|about|md5|sha\d|checksum", re.IGNORECASE)
+_TABLES = (".csv", ".tsv")
+# Numbers of files that are looked into, of their rows, of images that they name, and of words that a class has at most.
+_MOST_DOCUMENTS, _MOST_NAMED, _LEAST_NAMED, _MOST_OF_CLASS = 8, 200, 3, 3
 # Share of the files that belong to an image.
 _MOST = 0.8
 # Rows to look at, words of each, and folders in which these may be images.
@@ -41,6 +45,36 @@ def find_companions(tree: FolderTree, root: str, classes: Sequence[str]) -> Iter
                 yield posixpath.join(path, f"*{extension}")
     if root:
         yield from _find_alike(tree, root, classes)
+    # A single class is a question of its own.
+    if root and len(classes) != 1:
+        yield from _find_documents(tree, root)
+
+
+def _find_documents(tree: FolderTree, root: str) -> Iterator[str]:
+    """Yields the files that name several images and say more about them than a class."""
+    names = {name for _, folder in tree.walk() for _, name in folder.names}
+    paths = tree.find_others(lambda name: posixpath.splitext(name)[1].lower() in _READABLE and not _TEXTS.search(name))
+    for path in paths[:_MOST_DOCUMENTS]:
+        extension = posixpath.splitext(path)[1].lower()
+        rows = find_rows_of_images(storage.join(root, path), names)
+        if extension in _TABLES and rows:
+            says_more = has_box_names(re.split(r"[,;\t]", rows[0]))
+        else:
+            says_more = extension != ".txt" or any(len(row.split()) > _MOST_OF_CLASS for row in rows)
+        if rows and says_more:
+            yield path
+
+
+def find_rows_of_images(path: str, names: Collection[str]) -> list[str]:
+    """Returns the first rows of a text file that names several images; [] for another file.
+
+    Args:
+      path: path of the file.
+      names: names of the images.
+    """
+    rows = [row for row in _read_start(path).splitlines() if row.strip()][:_MOST_NAMED]
+    named = {posixpath.basename(word) for row in rows for word in _WORDS.findall(row)} & {*names}
+    return rows if len(named) >= min(_LEAST_NAMED, len(names)) > 0 else []
 
 
 def _find_alike(tree: FolderTree, root: str, classes: Sequence[str]) -> Iterator[str]:
@@ -66,8 +100,7 @@ def names_images(tree: FolderTree, root: str, path: str) -> bool:
       root: path of their root folder.
       path: path of the file below it.
     """
-    whole = storage.join(root, path)
-    text = storage.read_range(whole, 0, min(storage.stat(whole).size, _START_BYTES)).decode(errors="replace")
+    text = _read_start(storage.join(root, path))
     rows = [_WORDS.findall(row)[:_MOST_WORDS] for row in text.splitlines() if row.strip()]
     places = [(folder, tree.names([folder])) for folder, held in tree.walk() if held.images][:_MOST_PLACES]
     places = [*places, ("", [name for _, names in places for name in names])]
@@ -76,6 +109,10 @@ def names_images(tree: FolderTree, root: str, path: str) -> bool:
         any(_is_image(word, storage.join(root, folder), names) for word in row for folder, names in places)
         for row in some
     )
+
+
+def _read_start(path: str) -> str:
+    return storage.read_range(path, 0, min(storage.stat(path).size, _START_BYTES)).decode(errors="replace")
 
 
 def _is_image(word: str, folder: str, names: Sequence[str]) -> bool:

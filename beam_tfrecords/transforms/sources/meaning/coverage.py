@@ -39,6 +39,8 @@ class Trial:
       masks: files of their masks.
       is_whole: whether these are all samples.
       failed: number of samples that would be rejected, if the request does not allow as many.
+      lost: fields with boxes that are not stored.
+      drawn: classes whose images look like masks, unlike those of others.
 
     A reading that was not tried has no samples.
     """
@@ -54,6 +56,8 @@ class Trial:
     masks: frozenset[str]
     is_whole: bool
     failed: int = 0
+    lost: Sequence[str] = ()
+    drawn: Sequence[str] = ()
 
     @property
     def is_bare(self) -> bool:
@@ -101,6 +105,12 @@ class Coverage:
     implausible: str
     left: Sequence[str]
 
+    def is_within(self, other: Coverage) -> bool:
+        """Whether another reading has all images of this one too, and neither has anything else."""
+        mine, others = self.trial, other.trial
+        are_bare = mine.is_bare and others.is_bare and mine.is_whole and bool(mine.images)
+        return are_bare and mine.images <= others.images and mine.splits <= others.splits
+
     def is_part_of(self, other: Coverage) -> bool:
         """Whether another reading has everything that this one has and the same classes, and more images."""
         mine, others = self.trial, other.trial
@@ -115,12 +125,20 @@ class Coverage:
         )
 
 
-def measure(facts: Facts, trial: Trial) -> Coverage:
-    """Compares what a reading uses with the files of the input."""
+def measure(facts: Facts, trial: Trial, named: Sequence[str] = ()) -> Coverage:
+    """Compares what a reading uses with the files of the input.
+
+    Args:
+      facts: the files of the input.
+      trial: what the samples have.
+      named: the files and folders that the reading names; what annotates the images may lie outside of these.
+    """
     images = facts.images
     # Of a part of the samples, only whole folders are known to be left. Members of archives have their archive's path.
     is_known = trial.is_whole and facts.is_whole and trial.images <= images
     left = _name_left(facts, trial.images | trial.masks) if is_known else []
+    outside = [one for one in facts.texts if named and not any(f"{one}/".startswith(f"{path}/") for path in named)]
+    left += [printable(_below(one, facts.roots)) for one in outside]
     return Coverage(trial, len(images - trial.masks) if is_known else 0, _find_implausible(trial), left)
 
 
@@ -131,12 +149,16 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
       tried: offers and their coverage, in the order that decides between equals.
     """
 
-    def rank(one: tuple[_Offer, Coverage]) -> tuple[bool, bool, bool]:
+    def rank(one: tuple[_Offer, Coverage]) -> tuple[bool, bool, bool, bool]:
         coverage = one[1]
         is_part = any(coverage.is_part_of(other) for _, other in tried)
-        return coverage.trial.is_bare, is_part, coverage.implausible != ""
+        return coverage.trial.drawn != (), coverage.trial.is_bare, is_part, coverage.implausible != ""
 
-    return [offer for offer, _ in sorted(tried, key=rank)[:MOST_OFFERS]]
+    offers: list[tuple[_Offer, Coverage]] = []
+    for offer, coverage in sorted(tried, key=rank):
+        if not any(coverage.is_within(other) for _, other in offers):
+            offers.append((offer, coverage))
+    return [offer for offer, _ in offers[:MOST_OFFERS]]
 
 
 def describe_coverage(coverage: Coverage) -> str:
@@ -167,6 +189,10 @@ def _plural(word: str, count: int) -> str:
 def _find_implausible(trial: Trial) -> str:
     if trial.failed:
         return f"{trial.failed:,} of {trial.samples:,} would be rejected"
+    if trial.drawn:
+        return f"the images of {', '.join(map(printable, trial.drawn[:_MOST_NAMED]))} look like masks"
+    if trial.lost and not trial.is_bare:
+        return f"loses {', '.join(map(printable, trial.lost[:_MOST_NAMED]))}"
     count = sum(trial.labels.values())
     if count >= _MANY and 2 * len(trial.labels) > count:
         return "nearly each has a class of its own"

@@ -297,8 +297,8 @@ def _find_classes(elements: Sequence[Any], *, without: str = "") -> list[str]:
             continue
         is_certain, is_usual = bool(_CERTAIN.search(path[-1])), bool(_CLASS_WORDS.search(path[-1]))
         may_be_number = without and 2 * len(distinct) <= len(words) and all(map(str.isdigit, distinct))
-        # One class may be the only one; another word that never varies is a fact about the file.
-        if is_usual or (varies and (are_texts or may_be_number)):
+        # Objects may be of one class; another word that never varies is a fact about the file.
+        if (is_usual and (varies or not without)) or (varies and (are_texts or may_be_number)):
             order = (not is_certain, not is_usual, not varies, not are_texts, len(distinct), path)
             candidates.append((order, is_certain and are_texts, is_certain or varies))
     candidates.sort()

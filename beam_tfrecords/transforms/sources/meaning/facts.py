@@ -1,4 +1,4 @@
-"""Facts about an input: one bounded look at the images in its folders."""
+"""Facts about an input: one bounded look at the files in its folders."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from beam_tfrecords.transforms.sources.inputs import names_several
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 
 _MOST_FILES = 20_000
+# Extensions of tables, lists and documents; with more files of one extension in a folder, each belongs to an image.
+_TEXTS, _FEW = frozenset({".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml"}), 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,16 +31,18 @@ class FileGroup:
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """The images of an input.
+    """The images of an input, and the files that may annotate them.
 
     Attributes:
       roots: the folders of the input; none for files.
       groups: the images in them, by folder and extension, sorted.
+      texts: paths of the tables, lists and documents in them, of folders with few of one extension.
       is_whole: whether these are all images.
     """
 
     roots: Sequence[str]
     groups: Sequence[FileGroup]
+    texts: Sequence[str]
     is_whole: bool
 
     @property
@@ -48,7 +52,7 @@ class Facts:
 
 
 def summarise(inputs: Sequence[str]) -> Facts:
-    """Lists the images of the folders among some inputs, without hidden ones.
+    """Lists the files of the folders among some inputs, without hidden ones.
 
     Args:
       inputs: paths, without their splits.
@@ -58,13 +62,17 @@ def summarise(inputs: Sequence[str]) -> Facts:
     """
     roots = [path for path in inputs if not names_several(path) and storage.is_folder(path)]
     found: dict[tuple[str, str], set[str]] = {}
+    texts: dict[tuple[str, str], list[str]] = {}
     files = 0
     for root in roots:
         for file in itertools.islice(storage.list_files(root, literal=True), _MOST_FILES - files):
             files += 1
             below = file.path[len(root) :].lstrip("/")
-            if skipped_kind(below) is None and has_extension(below):
-                extension = posixpath.splitext(below)[1].lower()
+            extension = posixpath.splitext(below)[1].lower()
+            if extension in _TEXTS:
+                texts.setdefault((storage.dirname(file.path), extension), []).append(file.path)
+            elif skipped_kind(below) is None and has_extension(below):
                 found.setdefault((storage.dirname(file.path), extension), set()).add(file.path)
     groups = [FileGroup(folder, frozenset(paths)) for (folder, _), paths in sorted(found.items())]
-    return Facts(roots, groups, files < _MOST_FILES)
+    few = [path for paths in texts.values() if len(paths) <= _FEW for path in sorted(paths)]
+    return Facts(roots, groups, few, files < _MOST_FILES)

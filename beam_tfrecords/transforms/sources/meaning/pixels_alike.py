@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,18 @@ _LEAST_PICTURES = 4
 _THUMBNAIL = 16
 _LEAST_ALIKE = 0.7
 _LEAST_CONTRAST = 4.0
+# JPEG does not preserve class numbers, so masks are never read from it.
+JPEG = re.compile(r"\.jpe?g$", re.IGNORECASE)
+# Numbers of classes, and of images of each, that are compared.
+_MOST_CLASSES, _MOST_OF_CLASS = 12, 3
+
+
+class _Kind(enum.Enum):
+    """What an image may be."""
+
+    PHOTO = "photo"
+    MASK = "mask"
+    BOTH = "both"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +69,23 @@ def compare_images(folders: Sequence[Sequence[str]]) -> tuple[list[int], bool]:
     drawn = [number for number, some in enumerate(values) if 0 not in some and 1 < max(some, default=0) <= _FEW_VALUES]
     are_alike = _have_equal_sizes(seen) or all(_show_one_thing(seen[0], images) for images in seen[1:])
     return drawn if len(drawn) < len(folders) else [], are_alike
+
+
+def find_drawn(classes: Mapping[str, Sequence[str]]) -> list[str]:
+    """Returns the classes whose first images look like masks, if those of other classes are photos.
+
+    Args:
+      classes: class -> paths of its first images.
+    """
+    kinds = {name: {*map(_kind_of, paths[:_MOST_OF_CLASS])} for name, paths in [*classes.items()][:_MOST_CLASSES]}
+    has_photos = any(_Kind.PHOTO in found for found in kinds.values())
+    return [name for name, found in kinds.items() if found == {_Kind.MASK}] if has_photos else []
+
+
+def _kind_of(path: str) -> _Kind:
+    """Returns what a file looks like; one of a single color may be both."""
+    values = 0 if JPEG.search(path) else _look(path).values
+    return _Kind.BOTH if values == 1 else _Kind.MASK if 0 < values <= _FEW_VALUES else _Kind.PHOTO
 
 
 def _have_equal_sizes(seen: Sequence[Sequence[_Look]]) -> bool:
