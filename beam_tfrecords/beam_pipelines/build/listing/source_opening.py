@@ -124,8 +124,8 @@ def resolve_layout(spec: BuildSpec, layout: Layout | None, seen: Description) ->
             return parse_layout("image")
         if spec.layout is None and seen.has_several_labels:
             return parse_layout("multilabel")
-    if layout == EVERY_COLUMN:
-        return _every_column(seen)
+    if layout == EVERY_COLUMN and Content.COLUMNS in seen.provides:
+        return _every_column(spec, seen)
     draws = MASK_FIELD in layout.fields and seen.provides & {Content.MASK, Content.OBJECT_MASKS} == {
         Content.OBJECT_MASKS
     }
@@ -134,7 +134,7 @@ def resolve_layout(spec: BuildSpec, layout: Layout | None, seen: Description) ->
     return _expand_columns(layout, seen, has_map=spec.map is not None)
 
 
-def _every_column(seen: Description) -> Layout:
+def _every_column(spec: BuildSpec, seen: Description) -> Layout:
     """Returns the layout with a feature for each column.
 
     Raises:
@@ -142,8 +142,8 @@ def _every_column(seen: Description) -> Layout:
     """
     if not seen.column_types:
         raise RequestError(
-            "`layout=columns`: the source does not declare the types of columns; a spec file can say them: "
-            f"{_column_layout(seen)}",
+            f"`layout=columns`: `input={spec.input[0]}` does not declare the types of columns; a spec file can say "
+            f"them: {_column_layout(seen)}",
             code="missing_column_type",
         )
     cells = first_cells(seen.table, list(seen.column_types)) if seen.table else {}

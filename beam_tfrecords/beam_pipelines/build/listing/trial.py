@@ -18,7 +18,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.identity import make_ledger
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import check_source, open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
 from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
@@ -28,11 +27,9 @@ from beam_tfrecords.features.serialize import serialize_examples
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.sources.detect.row_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import name_inputs
-from beam_tfrecords.transforms.sources.meaning.companions import find_rows_of_images
 from beam_tfrecords.transforms.sources.meaning.coverage import Coverage, Trial, decide, describe_coverage, measure
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn
@@ -229,6 +226,10 @@ class _Trials:
 
     def name_documents(self) -> str:
         """Returns a sentence on the documents that name the images of the input, for a message; "" without any."""
+        # Only refused inputs need these modules.
+        from beam_tfrecords.transforms.sources.detect.row_sidecars import is_table
+        from beam_tfrecords.transforms.sources.meaning.companions import find_rows_of_images
+
         names = {posixpath.basename(path) for path in self._facts.images}
         paths = [path for path in self._facts.texts if not is_table(path)][:_MOST_DOCUMENTS]
         rows = {path: find_rows_of_images(path, names) for path in paths if names}
@@ -325,6 +326,8 @@ def _read_folders(refs: list[SampleRef], source: Source) -> list[SampleRef]:
 def _list(spec: BuildSpec, source: Source) -> tuple[list[SampleRef], Sequence[str]]:
     """Returns the samples of a source, and the fields with boxes that a layout without boxes does not store."""
     # Only refused requests need these modules here.
+    from beam_tfrecords.beam_pipelines.build.checks.split_lists import check_split_lists
+    from beam_tfrecords.beam_pipelines.build.identity import make_ledger
     from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
     from beam_tfrecords.transforms.listing.listing import read_refs
 
@@ -332,6 +335,7 @@ def _list(spec: BuildSpec, source: Source) -> tuple[list[SampleRef], Sequence[st
         listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
         listing, tally, source = listed.listing, listed.tally, listed.source
         classes = check_listing(spec, source, listing, tally)
+        check_split_lists(spec, source, listing, of_tables=True)
         resolve_arrays(spec, source, listing, tally)
         resolve_heads(spec, source, listing, tally, {})
         has_places = {Content.OBJECTS, Content.MASK, Content.OBJECT_MASKS} & spec.required

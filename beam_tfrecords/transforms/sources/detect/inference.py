@@ -123,7 +123,9 @@ def _class_folders(found: Interpretation, tree: FolderTree) -> list[str]:
 def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> None:
     """Raises an error if the images of some class folders look like masks, and those of others do not."""
     classes: dict[str, list[str]] = {}
-    for path, folder in tree.walk() if request.root else ():
+    # The launcher opens no archives that workers list.
+    is_folder = request.root is not None and storage.archive_of(request.root) is None
+    for path, folder in tree.walk() if is_folder else ():
         label = found.place(f"{path}/")[0] if folder.images else None
         if label is not None:
             classes.setdefault(label, []).extend(request.path(join(path, name)) for _, name in folder.names)

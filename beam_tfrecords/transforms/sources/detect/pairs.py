@@ -148,9 +148,11 @@ def _twins_below(tree: FolderTree, root: str) -> list[Twins]:
     base = ""
     while len(tree.below(base)) == 1 and not tree.images(base):
         base = join(base, tree.below(base)[0])
-    starts = [f"{join(base, name)}/" for name in tree.below(base)]
-    if len(starts) != 2 or tree.images(base):
+    names = tree.below(base)
+    is_flat = not all(tree.below(join(base, name)) for name in names)
+    if len(names) != 2 or tree.images(base) or is_flat or len({*map(split_in_name, names)}) > 1:
         return []
+    starts = [f"{join(base, name)}/" for name in names]
     first, second = ([path for path, one in tree.walk() if one.images and f"{path}/".startswith(at)] for at in starts)
     partners = [[other for other in second if _pair(tree, path, other)] for path in first]
     if len(first) != len(second) or {one for some in partners for one in some[:1]} != {*second}:

@@ -45,8 +45,8 @@ def find_companions(tree: FolderTree, root: str, classes: Sequence[str]) -> Iter
                 yield posixpath.join(path, f"*{extension}")
     if root:
         yield from _find_alike(tree, root, classes)
-    # A single class is a question of its own.
-    if root and len(classes) != 1:
+    # A single class is a question of its own, and the launcher opens no archives that workers list.
+    if root and len(classes) != 1 and storage.archive_of(root) is None:
         yield from _find_documents(tree, root)
 
 

@@ -7,11 +7,13 @@ import enum
 import io
 import re
 from collections.abc import Mapping, Sequence
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _MOST_BYTES = 32 << 20
 _MOST_PIXELS = 40_000_000
@@ -100,6 +102,9 @@ def _show_one_thing(first: Sequence[_Look], second: Sequence[_Look]) -> bool:
     pictures = [[one.picture for one in images if one.picture is not None] for images in (first, second)]
     if len(first) < _LEAST_PICTURES or any(len(some) < len(first) for some in pictures):
         return False
+    # Most requests compare no pictures, and need no NumPy here.
+    import numpy as np
+
     alike = np.stack(pictures[0]) @ np.stack(pictures[1]).T
     own = alike.diagonal()
     others = np.where(np.eye(len(alike), dtype=bool), -1.0, alike)
@@ -107,6 +112,7 @@ def _show_one_thing(first: Sequence[_Look], second: Sequence[_Look]) -> bool:
 
 
 def _look(path: str) -> _Look:
+    import numpy as np
     from PIL import Image, UnidentifiedImageError
 
     try:
