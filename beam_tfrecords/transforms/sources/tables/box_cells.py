@@ -11,7 +11,6 @@ from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.objects.objects import BoxFormat, Objects, check_count
-from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_pixels, pack_runs, pack_segmentation
 from beam_tfrecords.transforms.refs.sample_refs import object_mask
 from beam_tfrecords.transforms.sources.detect.roles import is_segmentation, parse_cell
 from beam_tfrecords.transforms.sources.path_rule import shorten
@@ -184,6 +183,9 @@ class MaskColumns:
 
     def _pack(self, part: Any) -> tuple[bytes, Sequence[float]]:
         """Returns a packed mask, and its box; NaN if only the image decides the box."""
+        # Tables without masks need no NumPy here.
+        from beam_tfrecords.transforms.objects.polygons import bounds_of, pack_pixels, pack_runs, pack_segmentation
+
         if self.are_files:
             return pack_pixels(object_mask(read_text({self.column: part}, self.column))), _NO_BOX
         if isinstance(part, str):
