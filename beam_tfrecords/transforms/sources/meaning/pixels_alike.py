@@ -32,7 +32,7 @@ JPEG = re.compile(r"\.jpe?g$", re.IGNORECASE)
 _MOST_CLASSES, _MOST_OF_CLASS = 12, 3
 
 
-class _Kind(enum.Enum):
+class _Appearance(enum.Enum):
     """What an image may be."""
 
     PHOTO = "photo"
@@ -80,14 +80,14 @@ def find_drawn(classes: Mapping[str, Sequence[str]]) -> list[str]:
       classes: class -> paths of its first images.
     """
     kinds = {name: {*map(_kind_of, paths[:_MOST_OF_CLASS])} for name, paths in [*classes.items()][:_MOST_CLASSES]}
-    has_photos = any(_Kind.PHOTO in found for found in kinds.values())
-    return [name for name, found in kinds.items() if found == {_Kind.MASK}] if has_photos else []
+    has_photos = any(_Appearance.PHOTO in found for found in kinds.values())
+    return [name for name, found in kinds.items() if found == {_Appearance.MASK}] if has_photos else []
 
 
-def _kind_of(path: str) -> _Kind:
+def _kind_of(path: str) -> _Appearance:
     """Returns what a file looks like; one of a single color may be both."""
     values = 0 if JPEG.search(path) else _look(path).values
-    return _Kind.BOTH if values == 1 else _Kind.MASK if 0 < values <= _FEW_VALUES else _Kind.PHOTO
+    return _Appearance.BOTH if values == 1 else _Appearance.MASK if 0 < values <= _FEW_VALUES else _Appearance.PHOTO
 
 
 def _have_equal_sizes(seen: Sequence[Sequence[_Look]]) -> bool:
