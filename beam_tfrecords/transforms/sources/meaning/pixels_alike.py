@@ -47,11 +47,13 @@ class _Look:
     Attributes:
       size: width and height; None if the file is not an image, or is large.
       values: number of gray values; 0 if the file cannot store class numbers.
+      is_color: whether it has several channels.
       picture: gray values of a small copy, of mean 0 and length 1; None for a picture of one color.
     """
 
     size: tuple[int, int] | None = None
     values: int = 0
+    is_color: bool = False
     picture: npt.NDArray[np.float64] | None = None
 
 
@@ -86,7 +88,8 @@ def find_drawn(classes: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _kind_of(path: str) -> _Appearance:
     """Returns what a file looks like; one of a single color may be both."""
-    values = 0 if JPEG.search(path) else _look(path).values
+    look = _Look() if JPEG.search(path) else _look(path)
+    values = 0 if look.is_color else look.values
     return _Appearance.BOTH if values == 1 else _Appearance.MASK if 0 < values <= _FEW_VALUES else _Appearance.PHOTO
 
 
@@ -133,5 +136,7 @@ def _look(path: str) -> _Look:
     small = np.asarray(gray.resize((_THUMBNAIL, _THUMBNAIL), Image.Resampling.BOX), np.float64).ravel()
     small -= small.mean()
     has_contrast = small.std() >= _LEAST_CONTRAST
-    values = sum(map(bool, gray.histogram())) if may_be_mask else 0
-    return _Look(shape, values, small / np.linalg.norm(small) if has_contrast else None)
+    is_color = len(image.getbands()) > 1
+    # Pillow cuts numbers above 255 off.
+    values = len(np.unique(np.asarray(image if image.mode.startswith("I") else gray))) if may_be_mask else 0
+    return _Look(shape, values, is_color, small / np.linalg.norm(small) if has_contrast else None)
