@@ -240,7 +240,8 @@ def find_unmatched(every: Iterable[MaskFiles]) -> Iterator[Unmatched]:
     for one in every:
         one.check()
         masks, used = folders.setdefault((one.folder, one.name), ({}, set()))
-        masks.update((name, entries[0].path) for name, entries in one.masks.items())
+        # The order in which a disk lists its files decides nothing.
+        masks.update((name, min(entry.path for entry in entries)) for name, entries in one.masks.items())
         used |= one.used
     for (folder, _), (masks, used) in folders.items():
         if unused := sorted(masks.keys() - used):
