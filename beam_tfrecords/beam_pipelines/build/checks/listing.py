@@ -49,6 +49,8 @@ _READ_BY_FILES = {
 }
 # Images with more colors are photos.
 _MOST_COLORS = 256
+# Sources of annotated images.
+_ANNOTATED = frozenset({"yolo", "voc", "coco", "documents"})
 # Extensions of images with numbers that have no fixed white.
 _OF_NUMBERS = (".tif", ".tiff", ".pfm")
 # Extensions of tables of colors, and files of each to read in a folder.
@@ -107,7 +109,8 @@ def check_listing(
     if left_out := listing.objects.left_out:
         tally.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing, tally)
-    check_split_lists(spec, source, listing)
+    if source.name in _ANNOTATED or Content.MASK in spec.required:
+        check_split_lists(spec, source, listing)
     _check_masks(spec, source, listing, tally)
     tally.notes += _describe_scales(spec, listing)
     tally.notes += _describe_empty_splits(spec, listing)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.row_sidecars import group_by_split, split_of_list
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
@@ -24,9 +23,6 @@ from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, split_of_folder
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
 
-# Sources of annotated images.
-_ANNOTATED = frozenset({"yolo", "voc", "coco", "documents"})
-_TABLES = frozenset({"csv", "jsonl", "parquet"})
 _EXTENSIONS, _JSON = (".txt", ".csv", ".tsv"), ".json"
 _BETWEEN_CELLS = re.compile(r"[\s,;]+")
 _FOLDER_OF_LISTS = re.compile(r"sets?$|splits?$|lists?$", re.IGNORECASE)
@@ -34,23 +30,15 @@ _FOLDER_OF_LISTS = re.compile(r"sets?$|splits?$|lists?$", re.IGNORECASE)
 _MOST_FILES, _MOST_BYTES, _MOST_SAMPLES = 32, 64 << 20, 200
 
 
-def check_split_lists(spec: BuildSpec, source: Source, listing: Listing, *, of_tables: bool = False) -> None:
-    """Checks that no lists beside the input say the splits of annotated images, or of images with masks.
-
-    Args:
-      spec: the request.
-      source: the listed source.
-      listing: its samples.
-      of_tables: whether to look for lists beside tables, too, because the user has named their folder.
+def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None:
+    """Checks that no lists beside the input say the splits of its images.
 
     Raises:
       RequestError: such lists name the images; offers to read them.
     """
-    is_annotated = source.name in _ANNOTATED or Content.MASK in spec.required
-    is_table = of_tables and source.name in _TABLES
     inputs = name_inputs(spec.input)
     says_splits = bool(inputs.splits) or not spec.splits.are_auto or bool(spec.join)
-    if not (is_annotated or is_table) or says_splits or len(listing.samples) > 1:
+    if says_splits or len(listing.samples) > 1:
         return
     from beam_tfrecords.transforms.listing.listing import read_refs
 

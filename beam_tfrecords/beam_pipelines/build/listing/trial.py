@@ -57,6 +57,7 @@ _IMPLAUSIBLE = frozenset(
 _MOST_REASONS = 2
 # Number of files in which names of images are looked for.
 _MOST_DOCUMENTS = 8
+_TABLES = frozenset({"csv", "jsonl", "parquet"})
 # Fields with boxes, by their names or by what their values are.
 _BOXES = re.compile(r"box|annotations \(", re.IGNORECASE)
 # What a message begins with.
@@ -335,7 +336,9 @@ def _list(spec: BuildSpec, source: Source) -> tuple[list[SampleRef], Sequence[st
         listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
         listing, tally, source = listed.listing, listed.tally, listed.source
         classes = check_listing(spec, source, listing, tally)
-        check_split_lists(spec, source, listing, of_tables=True)
+        # Whoever names a folder means the lists beside its tables, too.
+        if source.name in _TABLES:
+            check_split_lists(spec, source, listing)
         resolve_arrays(spec, source, listing, tally)
         resolve_heads(spec, source, listing, tally, {})
         has_places = {Content.OBJECTS, Content.MASK, Content.OBJECT_MASKS} & spec.required

@@ -80,7 +80,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
     families = find_family_endings(tree) if request.by_folders and not ending else []
     parts = find_parts(tree)
     if len(parts) > 1:
-        # A folder for each sample is no class.
+        # Folders that hold one sample each are not classes.
         raise _refuse_families(
             f"each folder has images named {show_names(parts)}, like those of one thing", parts, request, layout="image"
         )

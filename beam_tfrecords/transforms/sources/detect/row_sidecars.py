@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
@@ -124,9 +124,7 @@ def find_unclear_tables(tree: FolderTree, request: Request) -> Iterator[Suggesti
     for group in group_by_split(paths):
         cells = _read_cells(storage.join(root, group[0])) or {}
         if any(_find_place(values, group[0], tree, root) for values in cells.values()):
-            splits = [(f"{split}=" if (split := split_of_list(path)) else "", path) for path in group]
-            inputs = [f"{split}{storage.join(root, path)}" for split, path in splits]
-            shown = inputs if len(inputs) > 1 else storage.join(root, group[0])
+            shown = _name_inputs(group, root) if len(group) > 1 else storage.join(root, group[0])
             yield Suggestion(f"the rows of {', '.join(group)}", {"input": shown})
 
 
@@ -216,7 +214,7 @@ def _read_cells(path: str) -> dict[str, list[Any]] | None:
 def _read_table(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
     """Returns the folder of a table's images, and the settings that read it; None without images and certain labels."""
     cells = _read_cells(storage.join(root, path)) or {}
-    # A number is no name of a column, so that the first row is no header.
+    # Columns are not called by numbers: such a first row holds data.
     named = {name: values for name, values in cells.items() if not name.isdecimal()}
     places = {name: found for name, values in named.items() if (found := _find_place(values, path, tree, root))}
     columns = choose_names({name: cells[name] for name in places})
@@ -318,13 +316,18 @@ def _suggest(found: Mapping[str, tuple[str, dict[str, Any]]], root: str, **sourc
     settings = [one for _, one in found.values()]
     if not found or any(one != settings[0] for one in settings):
         return None
-    inputs = [(f"{split}=" if (split := split_of_list(path)) else "") + storage.join(root, path) for path in found]
+    inputs = _name_inputs(found, root)
     roots = [storage.join(root, folder) if folder else root for folder, _ in found.values()]
     where = roots if len({*roots}) > 1 else roots[0]
     beside = [storage.dirname(storage.join(root, path)) for path in found]
     image_root = {} if beside == roots else {"image_root": where}
     shown = inputs if len(inputs) > 1 else inputs[0]
     return Suggestion(f"the rows of {', '.join(found)}", {**source, "input": shown, **settings[0], **image_root})
+
+
+def _name_inputs(paths: Iterable[str], root: str) -> list[str]:
+    """Returns lists or tables as inputs, with the splits in their names."""
+    return [(f"{split}=" if (split := split_of_list(path)) else "") + storage.join(root, path) for path in paths]
 
 
 def _open_lists(paths: Sequence[str], root: str) -> Tables:

@@ -81,7 +81,12 @@ def find_drawn(classes: Mapping[str, Sequence[str]]) -> list[str]:
     Args:
       classes: class -> paths of its first images.
     """
-    kinds = {name: {*map(_kind_of, paths[:_MOST_OF_CLASS])} for name, paths in [*classes.items()][:_MOST_CLASSES]}
+    some = {name: paths[:_MOST_OF_CLASS] for name, paths in [*classes.items()][:_MOST_CLASSES] if paths}
+    kinds = {name: {_kind_of(paths[0])} for name, paths in some.items()}
+    # Most inputs have no such class, and their other images are not read.
+    if {_Appearance.MASK} not in kinds.values():
+        return []
+    kinds = {name: {*found, *map(_kind_of, some[name][1:])} for name, found in kinds.items()}
     has_photos = any(_Appearance.PHOTO in found for found in kinds.values())
     return [name for name, found in kinds.items() if found == {_Appearance.MASK}] if has_photos else []
 
@@ -137,6 +142,6 @@ def _look(path: str) -> _Look:
     small -= small.mean()
     has_contrast = small.std() >= _LEAST_CONTRAST
     is_color = len(image.getbands()) > 1
-    # Pillow cuts numbers above 255 off.
+    # In 8 bits, Pillow cuts off numbers above 255.
     values = len(np.unique(np.asarray(image if image.mode.startswith("I") else gray))) if may_be_mask else 0
     return _Look(shape, values, is_color, small / np.linalg.norm(small) if has_contrast else None)

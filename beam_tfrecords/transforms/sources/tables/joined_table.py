@@ -208,7 +208,7 @@ def open_joins(join: Sequence[str], join_key: Sequence[str]) -> list[JoinedTable
 
 
 def _without_header(file: TableFile) -> TableFile:
-    """Returns a list of single words, of which the first is no header, because it differs from that of other lists."""
+    """Returns a list of single words without its header: a first line that differs between lists is data."""
     if not isinstance(file, TextTable) or len(file.columns) > 1:
         return file
     return dataclasses.replace(file, columns=(IMAGE,), skips=0, has_header=False)

@@ -85,7 +85,7 @@ def has_names_only(table: Table) -> bool:
 
 
 def open_names(path: str) -> ListTable:
-    """Opens a list of which each line is the name of an image, whatever it looks like."""
+    """Opens a list in which each line names an image, even if it is a number."""
     encoding = find_encoding(read_start(path))
     return ListTable(path, (IMAGE,), encoding=encoding, cells=1, delimiter=None, joined={}, has_header=False)
 
