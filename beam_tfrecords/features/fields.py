@@ -86,6 +86,7 @@ class Field:
       type: "int64", "float" or "bytes"; "" for columns, whose types differ.
       contents: contents that a sample needs for it; positions of masks and objects depend on the image's size.
       stored: what it stores.
+      beside: name of the file beside the image that it is made of, such as "mask"; "" for others.
       per: what has one value, or one row of values.
       row: length of a row.
       several: whether it has any number of values, unless the layout says otherwise.
@@ -102,6 +103,7 @@ class Field:
     type: str
     contents: frozenset[Content] = frozenset()
     stored: Stored = Stored.VALUES
+    beside: str = ""
     per: Per = Per.SAMPLE
     row: int = 1
     several: bool = False
@@ -199,7 +201,7 @@ FIELDS: Mapping[str, Field] = {
         _of_image(WIDTH, "int64", lambda image: image.width),
         _of_image(CHANNELS, "int64", lambda image: image.channels),
         _of_image("image.colorspace", "bytes", lambda image: image.colorspace),
-        Field(MASK_FIELD, "bytes", frozenset({Content.IMAGE, Content.MASK}), Stored.MASK, is_target=True),
+        Field(MASK_FIELD, "bytes", frozenset({Content.IMAGE, Content.MASK}), Stored.MASK, "mask", is_target=True),
         _label("label.index", _INDEX),
         _label("labels.index", _INDEX),
         _label("label.name", _NAME),
@@ -261,6 +263,8 @@ FIELDS: Mapping[str, Field] = {
 }
 # Fields that contain the image itself.
 IMAGE_FIELDS = tuple(name for name, field in FIELDS.items() if field.stored is Stored.IMAGE)
+# Names of the files beside the image of a sample.
+BESIDE = frozenset(field.beside for field in FIELDS.values() if field.beside)
 # Fields that users name: an image, several columns as one feature, and a column.
 _FAMILIES = (
     Field(NAMED_IMAGE, "bytes", _IMAGE, Stored.IMAGE),

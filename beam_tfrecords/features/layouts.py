@@ -270,6 +270,11 @@ class Layout:
             found = (found - {Content.MASK}) | {Content.OBJECTS, Content.OBJECT_MASKS}
         return frozenset(found)
 
+    @functools.cached_property
+    def beside(self) -> Sequence[Field]:
+        """The fields that are made of files beside the image, and move with it."""
+        return [one.kind for one in self.features if one.kind.beside and one.kind.contents <= self.required]
+
     @property
     def reads_bytes(self) -> bool:
         """Whether bytes of the input are stored: images, or whole records."""
@@ -376,8 +381,7 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
             f"{' and '.join(images) or 'none'}",
             code="invalid_layout",
         )
-    words = {Content.OBJECTS: "boxes", Content.MASK: "masks"}
-    placed = [what for content, what in words.items() if content in layout.required]
+    placed = ["boxes"] if Content.OBJECTS in layout.required else [f"{kind.beside}s" for kind in layout.beside]
     placed += ["points that move"] if layout.moves_points else []
     if placed and not layout.has_image:
         raise RequestError(

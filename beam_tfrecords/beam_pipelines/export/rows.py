@@ -17,7 +17,7 @@ from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.fields import ATTRIBUTES, COLUMN, COLUMNS, OBJECT_MASKS, POLYGON, Stored
+from beam_tfrecords.features.fields import ATTRIBUTES, COLUMN, COLUMNS, OBJECT_MASKS, POLYGON
 from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.stored_objects import StoredObjects
 from beam_tfrecords.reading.decoding import ReadExample, decode_mask
@@ -79,7 +79,7 @@ class RowPlan:
     def files(self) -> Mapping[Feature, str]:
         """Feature that becomes files -> column with their paths; images first."""
         images = [one for one in self.layout.features if one.holds_image]
-        masks = {one: MASK for one in self.layout.features if one.kind.stored is Stored.MASK}
+        masks = {one: one.kind.beside for one in self.layout.features if one.kind.beside}
         return {one: _free_name(one.image or IMAGE, _WORDS - {IMAGE}) for one in images} | masks
 
     @functools.cached_property

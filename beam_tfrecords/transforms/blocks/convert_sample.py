@@ -239,7 +239,7 @@ class ConvertSample:
             image = join_bands(converted, self.image) if Content.ARRAY in self.layout.required else converted[names[0]]
             fields |= image.fields
             index_columns |= image.index_columns
-            if self._moves_with_image or Content.MASK in self.layout.required:
+            if self._moves_with_image or self.layout.beside:
                 geometry = image.geometry.keeping(image.kept_orientation)
         return PreparedSample(fields, index_columns, size=size), geometry
 
@@ -271,9 +271,9 @@ class ConvertSample:
             fields, columns = fields | placed.fields, known
             if placed.numbers is not None:
                 fields[MASK_FIELD] = store_drawn(placed.numbers, geometry, self.image)
-        if Content.MASK in self.layout.required and images is not None:
-            mask = merge_masks(images, self.image)
-            fields[MASK_FIELD] = convert_mask(mask, geometry, spec_for(mask or b"", self.image))
+        for kind in self.layout.beside if images is not None else ():
+            mask = merge_masks(images or {}, self.image, kind.beside)
+            fields[kind.name] = convert_mask(mask, geometry, spec_for(mask or b"", self.image))
         return image._replace(fields=fields, index_columns=columns, class_names=class_names)
 
     def _known_columns(self, index_columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -404,12 +404,8 @@ class ConvertSample:
     def _rare(self, refs: RefColumns, classes: BatchClasses) -> Sequence[Sequence[Any]]:
         """Returns the rarer values that also decide the example of each sample; empty if there are none."""
         images = refs.each("images")
-        needs_objects, needs_mask, image_names = (
-            Content.OBJECTS in self.layout.required,
-            Content.MASK in self.layout.required,
-            self.layout.image_names,
-        )
-        has_rare = needs_objects or needs_mask or image_names or Content.ARRAY in self.layout.required
+        needs_objects, image_names = Content.OBJECTS in self.layout.required, self.layout.image_names
+        has_rare = needs_objects or self.layout.beside or image_names or Content.ARRAY in self.layout.required
         if not (has_rare or self.heads or max(map(len, images), default=0) > 1):
             return ()
         found: list[list[Any]] = [[] for _ in images]
@@ -422,7 +418,7 @@ class ConvertSample:
                 decisive += labels, objects, self.invalid_boxes.value
             if self.layout.draws_mask:
                 decisive += "drawn", self._first_number, self.image.mask_bit_depth, self.image.mask_padding
-            if needs_mask:
+            if self.layout.beside:
                 decisive += self.image.mask_bit_depth, self.image.mask_padding
                 decisive += [bool(self.image.mask_colors), *self.image.mask_numbers] if self.image.mask_numbers else []
                 decisive += [parts] if (parts := [name for name in places if is_mask(name) and name != MASK]) else []

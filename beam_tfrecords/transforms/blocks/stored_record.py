@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_tfrecords.features.fields import IMAGE_FIELDS, MASK_FIELD, SOURCE_ID
+from beam_tfrecords.features.fields import IMAGE_FIELDS, SOURCE_ID
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import read_fields
 from beam_tfrecords.geometry.geometry import Geometry
@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.images.convert_image import read_header
 from beam_tfrecords.transforms.images.converted_image import describe_raw
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.raw_pixels import as_file
-from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RecordRange, SampleRef
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, RecordRange, SampleRef
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,8 @@ class StoredRecord:
             found = {
                 name: as_file(data, shape=self._shape(data), axes="HWC", dtype=dtype) for name, data in found.items()
             }
-        return found | ({MASK: self.fields[MASK_FIELD][0]} if MASK_FIELD in self.fields else {})
+        beside = {one.field: one.kind.beside for one in self.layout.features if one.kind.beside}
+        return found | {name: self.fields[field][0] for field, name in beside.items() if field in self.fields}
 
     def image_fields(self, layout: Layout, spec: ImageSpec) -> dict[str, Any]:
         """Returns the fields of a layout that come from images, without decoding any.

@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.masks import invalid_mask, place_mask, read_mask
 from beam_tfrecords.transforms.images.raw_pixels import as_file
-from beam_tfrecords.transforms.refs.sample_refs import MASK, File, is_mask
+from beam_tfrecords.transforms.refs.sample_refs import MASK, File
 
 _MOST_BYTES = 1 << 30
 # Path or URL of a file, its bytes, or a function that reads the bytes.
@@ -189,40 +189,41 @@ def spec_for(data: bytes, spec: ImageSpec) -> ImageSpec:
     return spec_of_changed(spec, data.format) if spec.image_encoding is ImageEncoding.KEEP else spec
 
 
-def merge_masks(images: Mapping[str, bytes], spec: ImageSpec) -> bytes | None:
-    """Returns the file of a sample's mask; None if it has none.
+def merge_masks(images: Mapping[str, bytes], spec: ImageSpec, name: str = MASK) -> bytes | None:
+    """Returns the file of a sample's mask, or of another file beside its image; None if it has none.
 
     A sample with a mask for each class gets the number of the class where its mask is not 0, and 0 elsewhere.
 
     Args:
       images: image name, as in `SampleRef.images` -> bytes.
       spec: how masks are decoded.
+      name: name of the file.
 
     Raises:
       SampleError: masks of classes overlap, have different sizes or several numbers, or cannot be decoded.
     """
-    parts = {name: data for name, data in images.items() if is_mask(name) and name != MASK}
+    parts = {part: data for part, data in images.items() if part.startswith(f"{name}/")}
     if not parts:
-        return images.get(MASK)
-    names = {int(number): name for _, number, name in (part.split("/", 2) for part in parts)}
+        return images.get(name)
+    names = {int(number): of for _, number, of in (part.split("/", 2) for part in parts)}
     merged: np.ndarray | None = None
-    for (number, name), data in zip(names.items(), parts.values(), strict=True):
+    for (number, of), data in zip(names.items(), parts.values(), strict=True):
         try:
             mask = read_mask(data, spec)
         except SampleError as error:
-            raise error.about(name) from error
+            raise error.about(of) from error
         merged = np.zeros(mask.shape, np.uint16) if merged is None else merged
         if mask.shape != merged.shape:
-            raise invalid_mask(f"the mask of {name} has another size than the mask of {next(iter(names.values()))}")
+            raise invalid_mask(f"the mask of {of} has another size than the mask of {next(iter(names.values()))}")
         inside = mask > 0
         if inside.any() and mask[inside].min() < mask.max():
             raise invalid_mask(
-                f"the mask of {name} has several numbers besides 0, up to {mask.max()}; expected one, for the class"
+                f"the mask of {of} has several numbers besides 0, up to {mask.max()}; expected one, for the class"
             )
         overlap = merged[inside]
         if overlap.any():
             other = names[int(overlap[overlap > 0][0])]
-            raise invalid_mask(f"the masks of {other} and {name} overlap in {np.count_nonzero(overlap):,} pixels")
+            raise invalid_mask(f"the masks of {other} and {of} overlap in {np.count_nonzero(overlap):,} pixels")
         merged[inside] = number
     assert merged is not None
     return pixel_file(merged if merged.max() > 255 else merged.astype(np.uint8))

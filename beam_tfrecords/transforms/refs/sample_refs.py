@@ -10,6 +10,7 @@ import msgpack
 
 from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.features.fields import BESIDE, FIELDS, MASK_FIELD
 from beam_tfrecords.storage.paths import shown
 from beam_tfrecords.transforms.objects.objects import Objects
 
@@ -93,7 +94,7 @@ _NUMBERS = {kind: number for number, kind in _LOCATORS.items()}
 # Creating a packer for each reference would take as long as packing. Sharing one is safe: packing holds the GIL.
 _pack: Callable[[Any], bytes] = msgpack.Packer().pack
 # Name of the only image of a sample, and name of its mask.
-IMAGE, MASK = "image", "mask"
+IMAGE, MASK = "image", FIELDS[MASK_FIELD].beside
 # Name of a whole record in `SampleRef.images`, if it is stored as it is; the fingerprint is then the hash of its bytes.
 RECORD = "record"
 
@@ -109,8 +110,8 @@ def is_object_mask(name: str) -> bool:
 
 
 def is_mask(name: str) -> bool:
-    """Whether an image of a sample is a mask: of the image, of a class or of an object."""
-    return name.partition("/")[0] == MASK
+    """Whether an image of a sample is a mask of another: of the image, of a class or of an object."""
+    return name.partition("/")[0] in BESIDE
 
 
 def one_image(locator: Locator | None, mask: Locator | None = None) -> Mapping[str, Locator]:
