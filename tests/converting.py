@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import serialize_examples
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs, unpack_refs
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_packed, unpack_refs
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 
 
@@ -24,6 +24,11 @@ class ConvertedSample(NamedTuple):
 def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
     """The example of the values of its fields."""
     return serialize_examples(layout, [[values.get(feature.field)] for feature in layout.features])[0]
+
+
+def pack_refs(refs: Iterable[SampleRef]) -> bytes:
+    """References as they are shuffled."""
+    return join_packed(batch.pack() for batch in RefColumns.of(refs))
 
 
 def repacked(ref: SampleRef) -> SampleRef:

@@ -33,11 +33,12 @@ from beam_tfrecords.transforms.blocks.fetching import read_images
 from beam_tfrecords.transforms.blocks.rows import join_rows, read_block
 from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.listing.listing import read_refs
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger
 from beam_tfrecords.transforms.sources.source import Source
+from tests.converting import pack_refs
 from tests.meanings import pictures
 
 

@@ -13,11 +13,10 @@ from beam_tfrecords.transforms.refs.ref_columns import (
     by_column,
     join_packed,
     one_by_one,
-    pack_refs,
     unpack_refs,
 )
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from tests.converting import identity
+from tests.converting import identity, pack_refs
 from tests.transforms.test_refs import REFS, photo
 
 

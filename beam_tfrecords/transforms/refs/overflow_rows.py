@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-import operator
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
-import msgpack
-
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.hashing import content_hash
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, unpack_batches
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
@@ -42,7 +39,7 @@ class OverflowRows:
     def take_oversized(self, refs: RefColumns, sizes: Sequence[int]) -> Iterator[RefColumns]:
         """Takes the oversized rows out of a batch.
 
-        An oversized row keeps its key, split, group, a hash, and the location of its columns' names and values.
+        An oversized row keeps its key, split, group, a hash, and the location of the whole row, a batch of one.
 
         Args:
           refs: the batch.
@@ -55,16 +52,15 @@ class OverflowRows:
         if len(oversized) < len(refs):
             yield refs.take(index for index, size in enumerate(sizes) if size <= _OVERSIZED_BYTES)
         refs = refs.take(oversized)
-        names = self._add(msgpack.packb(list(refs.columns)))
-        # The hash comes first: among references with one key, it decides the order, independent of the location.
-        overflow = [[content_hash(row)[:16], "", *names, *self._add(row)] for row in refs.pack_rows()]
+        overflow = [self._add(refs.take([index]).pack()) for index in range(len(refs))]
         light = {name: refs.shared[name] for name in ("split", "group")}
         yield RefColumns.of_rows(refs.keys, [None] * len(oversized), {}, **light, overflow=overflow)
 
-    def _add(self, packed: bytes) -> tuple[int, int]:
-        self._packed.append(zlib.compress(packed, level=1))
+    def _add(self, row: bytes) -> list[Any]:
+        self._packed.append(zlib.compress(row, level=1))
         start, self._end = self._end, self._end + len(self._packed[-1])
-        return start, self._end - start
+        # The hash comes first: among references with one key, it decides the order, independent of the location.
+        return [content_hash(row)[:16], "", start, self._end - start]
 
     def content(self) -> bytes:
         """Returns the content of the file; empty if no reference is oversized."""
@@ -102,19 +98,9 @@ def load_oversized(
         for stop, (*_, length) in enumerate(overflow, 1):
             held += length
             if held >= _BATCH_BYTES or stop == len(overflow):
-                yield from map(decide, _load(overflow[start:stop]))
+                rows = _read_all([(uri, begin, size) for _, uri, begin, size in overflow[start:stop]])
+                yield from map(decide, join_alike(unpack_batches(b"".join(rows))))
                 start, held = stop, 0
-
-
-def _load(overflow: Sequence[Sequence[Any]]) -> Iterator[RefColumns]:
-    of_each = [(uri, start, length) for _, uri, start, length, _, _ in overflow]
-    names = list(dict.fromkeys(of_each))
-    rows = [(uri, start, length) for _, uri, _, _, start, length in overflow]
-    packed = _read_all([*names, *rows])
-    names_at = {place: tuple(msgpack.unpackb(one)) for place, one in zip(names, packed, strict=False)}
-    known = zip(map(names_at.__getitem__, of_each), packed[len(names) :], strict=True)
-    for of_these, group in itertools.groupby(known, key=operator.itemgetter(0)):
-        yield RefColumns.of_packed_rows([row for _, row in group], of_these)
 
 
 def _read_all(places: Sequence[Place]) -> list[bytes]:

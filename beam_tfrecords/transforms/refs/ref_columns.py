@@ -195,23 +195,6 @@ class RefColumns:
         packed: bytes = msgpack.packb((self.keys, self.labels, self.columns, *shared))
         return packed
 
-    def pack_rows(self) -> Iterator[bytes]:
-        """Packs each reference to bytes, without the names of its columns."""
-        cells = zip(*self.columns.values(), strict=True) if self.columns else itertools.repeat(())
-        rows = zip(self.keys, self.labels, cells, *map(self.each, _OF_REF), strict=False)
-        return map(msgpack.packb, rows)
-
-    @classmethod
-    def of_packed_rows(cls, rows: Iterable[bytes], names: Sequence[str]) -> RefColumns:
-        """Unpacks the output of `pack_rows`.
-
-        Args:
-          names: names of the columns.
-        """
-        keys, labels, cells, *shared = map(list, zip(*map(msgpack.unpackb, rows), strict=True))
-        columns = dict(zip(names, map(list, zip(*cells, strict=True)), strict=True))
-        return cls(keys, labels, columns, {**dict(zip(_OF_REF, map(_share, shared), strict=True)), "overflow": None})
-
 
 def one_by_one(samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef]:
     """Yields the references of a source one by one."""
@@ -232,11 +215,6 @@ def join_alike(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
     """Yields the references of batches in order, joining adjacent batches whose columns have the same names."""
     for _, alike in itertools.groupby(batches, key=lambda refs: (tuple(refs.columns), refs.shared["overflow"] is None)):
         yield RefColumns.join(list(alike))
-
-
-def pack_refs(refs: Iterable[SampleRef]) -> bytes:
-    """Packs references to the format of `join_packed`."""
-    return join_packed(batch.pack() for batch in RefColumns.of(refs))
 
 
 def join_packed(packed: Iterable[bytes]) -> bytes:

@@ -36,9 +36,10 @@ from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.parts import PartPolicy, read_index
 from beam_tfrecords.transforms.processes.worker import Worker, WorkerDiedError
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, one_image
 from beam_tfrecords.transforms.workspace.counts import BlockCounts, read_block_counts
+from tests.converting import pack_refs
 from tests.hostile import Converter, Hostile, echo
 from tests.image_writers import png_file
 

@@ -17,8 +17,9 @@ from beam_tfrecords.transforms.listing import stage as ordering
 from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.listing.ordering import BLOCK_BYTES, assign_blocks, count_blocks, find_block
 from beam_tfrecords.transforms.listing.stage import AssignOrder
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns, pack_refs
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
+from tests.converting import pack_refs
 from tests.each import each
 
 ORDERS = st.integers(0, SPACE - 1)
