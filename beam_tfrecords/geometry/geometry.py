@@ -38,11 +38,9 @@ class Geometry:
       height: height of the image in the file in pixels, before turning.
       width: width of the image in the file in pixels, before turning.
       orientation: applied EXIF orientation, 1 to 8.
-      resized_height: height of the whole upright image after the resize.
-      resized_width: width of the whole upright image after the resize.
-      final_height: height of the stored image, which is the middle of the resized image, or a black canvas with the
+      resized: (height, width) of the whole upright image after the resize.
+      final: (height, width) of the stored image, which is the middle of the resized image, or a black canvas with the
         resized image in its middle. An odd pixel goes to the bottom and the right.
-      final_width: width of the stored image.
       is_nearest: whether stored pixels are picked from the source by Pillow's filter NEAREST.
       kept_orientation: EXIF orientation of a kept file, 1 to 8, that readers must still apply.
       drawn_in_file: whether masks and objects belong to the image in the file, not to the upright image.
@@ -51,10 +49,8 @@ class Geometry:
     height: int
     width: int
     orientation: int
-    resized_height: int
-    resized_width: int
-    final_height: int
-    final_width: int
+    resized: tuple[int, int]
+    final: tuple[int, int]
     is_nearest: bool = False
     kept_orientation: int = 1
     drawn_in_file: bool = False
@@ -62,21 +58,11 @@ class Geometry:
     @classmethod
     def unchanged(cls, height: int, width: int) -> Geometry:
         """Returns the geometry of a file whose bytes are stored."""
-        return cls(height, width, 1, height, width, height, width)
+        return cls(height, width, 1, (height, width), (height, width))
 
     def keeping(self, orientation: int | None) -> Geometry:
         """Returns the geometry of a kept file with an EXIF orientation; None stands for no orientation."""
         return dataclasses.replace(self, kept_orientation=orientation or 1)
-
-    @property
-    def resized(self) -> tuple[int, int]:
-        """(height, width) of the whole upright image after the resize."""
-        return self.resized_height, self.resized_width
-
-    @property
-    def final(self) -> tuple[int, int]:
-        """(height, width) of the stored image."""
-        return self.final_height, self.final_width
 
     @property
     def upright_size(self) -> tuple[int, int]:
@@ -92,15 +78,14 @@ class Geometry:
     @property
     def resized_unturned(self) -> tuple[int, int]:
         """(height, width) of the resized image before turning."""
-        if swaps_sides(self.orientation):
-            return self.resized_width, self.resized_height
-        return self.resized_height, self.resized_width
+        height, width = self.resized
+        return (width, height) if swaps_sides(self.orientation) else (height, width)
 
     @property
     def offset(self) -> tuple[int, int]:
         """(rows, columns) cropped at the top and left; negative if padding adds them."""
         # Rounded toward zero, so that the odd pixel goes to the bottom and the right in both cases.
-        return int((self.resized_height - self.final_height) / 2), int((self.resized_width - self.final_width) / 2)
+        return int((self.resized[0] - self.final[0]) / 2), int((self.resized[1] - self.final[1]) / 2)
 
     def to_stored(self) -> np.ndarray:
         """Returns the affine map from pixel coordinates in the file to coordinates in the stored image.
@@ -165,4 +150,4 @@ def plan(
             resized = upright
         cut = min(size[0], resized[0]), min(size[1], resized[1])
         final = {"crop": cut, "pad": size}.get(mode, resized)
-    return Geometry(height, width, orientation, *resized, *final, is_nearest=is_nearest)
+    return Geometry(height, width, orientation, resized, final, is_nearest=is_nearest)

@@ -83,7 +83,8 @@ class Resize:
 
 def decoded_size(geometry: Geometry) -> tuple[int, int]:
     """Returns the minimum (height, width) that a decoder of the stored image must return."""
-    return min(_SPARE * geometry.resized_height, geometry.height), min(_SPARE * geometry.resized_width, geometry.width)
+    height, width = geometry.resized
+    return min(_SPARE * height, geometry.height), min(_SPARE * width, geometry.width)
 
 
 def resize_pixels(pixels: np.ndarray, geometry: Geometry) -> np.ndarray:

@@ -163,8 +163,8 @@ def test_sizes_are_those_of_a_build(height, width, target_height, target_width, 
     spec = image_spec.ImageSpec(image_size=size, resize_mode=image_spec.ResizeMode(mode), max_pixels=1 << 60)
     planned = plan_geometry(height, width, orientation=1, spec=spec)
     placed = Resize(size, mode).place(height, width)
-    assert placed.resized == (planned.resized_height, planned.resized_width)
-    assert placed.final == (planned.final_height, planned.final_width)
+    assert placed.resized == planned.resized
+    assert placed.final == planned.final
     assert placed.offset == planned.offset
     theirs = TensorPlacement.of(tf.broadcast_to(np.uint8(0), (height, width, 0)), Resize(size, mode))
     assert tuple(map(int, theirs.resized)) == placed.resized

@@ -41,7 +41,7 @@ class PlacedObjects:
       masks: a PNG for each object, as large as the stored image; empty if the layout has no masks of objects.
       polygons: [points, 2] x and y of each object as shares of the stored image's size, also below 0 and above 1; empty
         if the layout has no polygons.
-      numbers: [final_height, final_width] the class number of each pixel, drawn from the objects; 0 where there is no
+      numbers: [H, W] the class number of each pixel, drawn from the objects; 0 where there is no
         object. None if the layout has no drawn mask.
     """
 
@@ -106,7 +106,7 @@ def place_objects(
     scale = (width, height) * 2 if objects.is_normalized else 1
     with np.errstate(over="ignore"):
         boxes = np.array(objects.boxes, np.float64).reshape(-1, 4) * scale
-    moved = move_boxes(boxes, (width, height), to_stored, (geometry.final_width, geometry.final_height))
+    moved = move_boxes(boxes, (width, height), to_stored, geometry.final[::-1])
     if invalid_boxes is InvalidBoxes.REJECT and not moved.is_valid.all():
         first = int(np.argmin(moved.is_valid))
         raise _invalid(boxes[first], labels[first][1], width, height)
@@ -129,7 +129,7 @@ def place_objects(
         return draw_polygons(_unpack(objects, labels, scale, number), to_stored, geometry)
 
     return PlacedObjects(
-        boxes=moved.boxes[kept] / ((geometry.final_width, geometry.final_height) * 2),
+        boxes=moved.boxes[kept] / (geometry.final[::-1] * 2),
         labels=[labels[n] for n in kept],
         values={**values, "area": areas.tolist()},
         clipped=int(moved.is_clipped.sum()),
@@ -138,8 +138,7 @@ def place_objects(
         keypoints=_place_keypoints(objects, kept, scale, to_stored, geometry),
         masks=[encode_mask(draw(n)) for n in kept] if with_masks else (),
         polygons=[
-            map_points(_join(_unpack(objects, labels, scale, n), boxes[n]), to_stored)
-            / (geometry.final_width, geometry.final_height)
+            map_points(_join(_unpack(objects, labels, scale, n), boxes[n]), to_stored) / geometry.final[::-1]
             for n in kept
         ]
         if with_polygons
@@ -163,7 +162,7 @@ def _place_keypoints(
     if not np.isfinite(points).all():
         raise SampleError(Stage.LABEL, FailureReason.INVALID_ROW, "the keypoints of an object are not numbers")
     upright = points[..., :2] * (scale[:2] if objects.is_normalized else 1)
-    shares = map_points(upright, to_stored) / (geometry.final_width, geometry.final_height)
+    shares = map_points(upright, to_stored) / geometry.final[::-1]
     is_there = see_points(shares, points[..., 2])
     return np.where(is_there[..., np.newaxis], np.concatenate([shares, points[..., 2:]], axis=-1), 0)
 
@@ -201,7 +200,7 @@ def _draw_numbers(
     Raises:
       SampleError: objects without an order overlap, and have different classes.
     """
-    numbers = np.zeros((geometry.final_height, geometry.final_width), np.uint16)
+    numbers = np.zeros(geometry.final, np.uint16)
     for (index, name), mask in zip(labels, masks, strict=True):
         inside = mask > 0
         covered = numbers[inside]
@@ -286,7 +285,7 @@ def _move_vector(feature: Feature, ref: SampleRef, geometry: Geometry, *, is_nor
     height, width = geometry.upright_size
     axes = np.array(axes_of(feature.columns, len(numbers)))
     points = np.stack([numbers[axes == 0], numbers[axes == 1]], axis=1) * ((width, height) if is_normalized else 1)
-    moved = map_points(points, geometry.upright_to_stored()) / (geometry.final_width, geometry.final_height)
+    moved = map_points(points, geometry.upright_to_stored()) / geometry.final[::-1]
     numbers[axes == 0], numbers[axes == 1] = moved.T
     return [float(number) for number in numbers]
 

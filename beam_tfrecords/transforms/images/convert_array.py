@@ -50,10 +50,10 @@ def convert_array(data: bytes, spec: ImageSpec) -> ConvertedImage:
     read = read_array(data, spec)
     pixels = _to_array_type(read.pixels, spec.array_type)
     geometry = plan_geometry(*read.size, orientation=read.orientation, spec=spec)
-    largest = max(pixels[..., 0].size, geometry.resized_height * geometry.resized_width)
+    largest = max(pixels[..., 0].size, math.prod(geometry.resized))
     needed = array_memory(largest, pixels.shape[2], pixels.itemsize)
     check_memory(len(data) + needed, spec, height=geometry.height, width=geometry.width)
-    stored = np.empty((geometry.final_height, geometry.final_width, pixels.shape[2]), pixels.dtype.newbyteorder("<"))
+    stored = np.empty((*geometry.final, pixels.shape[2]), pixels.dtype.newbyteorder("<"))
     orientation = 1 if read.is_upright else read.orientation
     for channel in range(stored.shape[2]):
         band = np.ascontiguousarray(pixels[..., channel])

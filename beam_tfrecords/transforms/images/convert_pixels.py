@@ -133,7 +133,7 @@ def _place_with_pillow(file: OpenedImage, spec: ImageSpec) -> PlacedPixels:
         placed = orient(_shrink_large(image, convert, factor=factor, size=size, spec=spec), orientation)
     else:
         placed = orient(convert(image), orientation)
-    placed = resize_image(placed, geometry.resized_height, geometry.resized_width, spec.resample, codec=spec.codec)
+    placed = resize_image(placed, *geometry.resized, spec.resample, codec=spec.codec)
     placed = fit_image(placed, geometry)
     return PlacedPixels(placed, geometry, largest_value(placed) if file.is_16_bit else None)
 
@@ -277,7 +277,7 @@ def place_plain_jpeg(data: bytes, spec: ImageSpec) -> PlacedPixels | None:
         return None
     if geometry.is_nearest:  # the nearest pixel depends on the orientation
         pixels, orientation = turn(pixels, orientation), 1
-        pixels = resize_array(pixels, geometry.resized_height, geometry.resized_width, spec.resample)
+        pixels = resize_array(pixels, *geometry.resized, spec.resample)
     if profile:
         pixels = _to_srgb(pixels, profile, order, gray=spec.channels == 1)
     pixels = fit(turn(pixels, orientation), geometry)

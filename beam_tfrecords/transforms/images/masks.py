@@ -39,7 +39,7 @@ def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.
       padding: number for padded pixels.
 
     Returns:
-      [final_height, final_width] of the same type.
+      [H, W] of the same type.
 
     Raises:
       SampleError: the sizes of mask and image differ.
@@ -56,11 +56,11 @@ def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.
             f"the mask has {mask.shape[1]} x {mask.shape[0]} pixels (width x height), and its image {width} x {height}"
         )
     if geometry.is_nearest:
-        return fit(pick_nearest(mask, geometry.resized_height, geometry.resized_width), geometry, padding=padding)
+        return fit(pick_nearest(mask, *geometry.resized), geometry, padding=padding)
     rows, columns = (
         # The source pixel that contains the center of a resized pixel, in integers to avoid rounding errors.
         (2 * np.arange(resized) + 1) * size // (2 * resized)
-        for size, resized in zip(mask.shape, (geometry.resized_height, geometry.resized_width), strict=True)
+        for size, resized in zip(mask.shape, geometry.resized, strict=True)
     )
     return fit(mask[rows][:, columns], geometry, padding=padding)
 
@@ -86,14 +86,14 @@ def store_drawn(drawn: np.ndarray, geometry: Geometry, spec: ImageSpec) -> bytes
     """Returns the PNG of a mask that was drawn in the stored image.
 
     Args:
-      drawn: [final_height, final_width] its numbers, 0 for padded pixels.
+      drawn: [H, W] its numbers, 0 for padded pixels.
       geometry: geometry of its image.
       spec: the request.
 
     Raises:
       SampleError: a number needs more bits.
     """
-    blank = np.zeros((geometry.resized_height, geometry.resized_width), np.uint16)
+    blank = np.zeros(geometry.resized, np.uint16)
     return _store(drawn, np.maximum(drawn, fit(blank, geometry, padding=spec.mask_padding)), spec)
 
 

@@ -6,6 +6,8 @@ decoders. Tests check them. Estimates include the bytes of the file.
 
 from __future__ import annotations
 
+import math
+
 from PIL import Image, ImageFile
 
 from beam_tfrecords.errors import FailureReason
@@ -62,7 +64,7 @@ def plain_jpeg_memory(
 ) -> float:
     """Returns peak bytes of the fast codec without the file, for `channels` decoded at 1 / `reduction` of the size."""
     decoded = channels * header.height * header.width / reduction**2
-    resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
+    resized, stored = math.prod(geometry.resized), math.prod(geometry.final)
     needed = decoded
     if (header.height, header.width) != geometry.resized_unturned:  # two copies for the resize, and its two results
         needed += 2 * decoded + 2 * channels * resized
@@ -98,7 +100,7 @@ def converting_memory(image: Image.Image, spec: ImageSpec, geometry: Geometry, *
       in_strips: whether the image is converted strip by strip, as in `shrink_large`.
     """
     pixels = image.height * image.width
-    resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
+    resized, stored = math.prod(geometry.resized), math.prod(geometry.final)
     # A resize has two passes; the first changes only the width.
     added = 0 if resized == pixels else _COPY * (geometry.height * geometry.resized_unturned[1] + resized)
     added += (_COPY if stored != resized else 0) * stored + _encoder(spec) * stored
@@ -111,7 +113,7 @@ def converting_memory(image: Image.Image, spec: ImageSpec, geometry: Geometry, *
 
 def sixteen_bit_memory(geometry: Geometry) -> float:
     """Returns peak bytes of converting an image in 16 bits."""
-    resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
+    resized, stored = math.prod(geometry.resized), math.prod(geometry.final)
     return _DEEP * geometry.height * geometry.width + _DEEP_RESIZED * max(resized, stored)
 
 

@@ -87,9 +87,8 @@ def _find_outline(
 
 def _turn_upright(mask: np.ndarray, geometry: Geometry) -> np.ndarray:
     """Rotates a mask as its image is rotated; keeps its size."""
-    height, width = geometry.upright_size
-    orientation = max(geometry.orientation, geometry.kept_orientation)
-    return place_mask(mask, Geometry(geometry.height, geometry.width, orientation, height, width, height, width))
+    size, orientation = geometry.upright_size, max(geometry.orientation, geometry.kept_orientation)
+    return place_mask(mask, Geometry(geometry.height, geometry.width, orientation, size, size))
 
 
 def draw_polygons(polygons: Sequence[np.ndarray] | RunLengths, to_stored: np.ndarray, geometry: Geometry) -> np.ndarray:
@@ -101,7 +100,7 @@ def draw_polygons(polygons: Sequence[np.ndarray] | RunLengths, to_stored: np.nda
       geometry: geometry of the image.
 
     Returns:
-      [final_height, final_width] uint8 of zeros and ones.
+      [H, W] uint8 of zeros and ones.
 
     Raises:
       SampleError: the run lengths belong to an image of another size.
@@ -113,10 +112,11 @@ def draw_polygons(polygons: Sequence[np.ndarray] | RunLengths, to_stored: np.nda
             detail = f"the run lengths of an object fit {width} x {height} pixels (width x height)"
             raise invalid_mask(f"{detail}, which is not the size of its image")
         return place_mask(polygons.mask(), geometry)
-    mask = np.zeros((geometry.final_height, geometry.final_width), np.uint8)
+    mask = np.zeros(geometry.final, np.uint8)
     # A polygon may reach beyond its image, but is not drawn on the padding.
     top, left = (max(0, -added) for added in geometry.offset)
-    image = mask[top : top + geometry.resized_height, left : left + geometry.resized_width]
+    height, width = geometry.resized
+    image = mask[top : top + height, left : left + width]
     for corners in polygons:
         _fill(image, map_points(corners, to_stored) - (left, top))
     return mask

@@ -119,7 +119,7 @@ def pick_nearest(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
 
 def fit(pixels: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.ndarray:
     """Crops an upright image, or pads it with one value, black by default."""
-    height, width = geometry.final_height, geometry.final_width
+    height, width = geometry.final
     over_height, over_width = height - pixels.shape[0], width - pixels.shape[1]
     top, left = geometry.offset
     if over_height > 0 or over_width > 0:
@@ -133,7 +133,7 @@ def place_array(
 ) -> np.ndarray:
     """Turns an image upright, resizes it, and crops or pads it; `has_alpha` as in `resize_array`."""
     upright = turn(pixels, orientation)
-    height, width = geometry.resized_height, geometry.resized_width
+    height, width = geometry.resized
     return fit(resize_array(upright, height, width, resample, has_alpha=has_alpha), geometry)
 
 
@@ -151,7 +151,7 @@ def resize_image(image: Image.Image, height: int, width: int, resample: Resample
 
 def fit_image(image: Image.Image, geometry: Geometry) -> Image.Image:
     """Crops an upright image of Pillow, or pads it with black."""
-    size = geometry.final_width, geometry.final_height
+    size = geometry.final[::-1]
     if size == image.size:
         return image
     top, left = geometry.offset

@@ -245,7 +245,7 @@ class Sample:
             expected = f"a height and a width of 1 pixel or more, and at most {ImageSpec.max_pixels:,} pixels"
             raise ValueError(f"resize: {height} x {width}: expected {expected}")
         image, mask, objects = self._image(), self.mask, self.objects
-        geometry = Geometry(image.shape[0], image.shape[1], 1, height, width, height, width)
+        geometry = Geometry(image.shape[0], image.shape[1], 1, (height, width), (height, width))
         return self.replace(
             image=_resize(image, height, width, Resample(resample)),
             mask=None if mask is None else place_mask(mask, geometry),

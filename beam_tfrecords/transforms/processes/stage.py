@@ -46,54 +46,40 @@ class MapInProcesses(beam.PTransform):
         self._named = named
 
     def expand(self, elements: beam.PCollection) -> beam.PCollection:
-        if not self._processes:
-            return elements | "Apply" >> beam.ParDo(_Call(self._function), **self._named).with_output_types(Any)
-        call = _CallInProcesses(self._function, self._processes)
-        return elements | "ApplyInProcesses" >> beam.ParDo(call, **self._named).with_output_types(Any)
+        call = _Call(self._function, self._processes)
+        return elements | "Apply" >> beam.ParDo(call, **self._named).with_output_types(Any)
 
 
 class _Call(beam.DoFn):
-    """Applies the function in the runner's own worker, or in a process that the worker starts."""
+    """Applies the function, and emits the results in the order of the elements.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    Uses processes of its own, or the runner's worker, or one process if that worker is the process that built the
+    pipeline.
+    """
+
+    def __init__(self, function: Callable[..., Any], processes: int) -> None:
         self._function = function
+        self._processes = processes
         self._launcher = _THIS_PROCESS
         self._options = storage.current_options()
 
     def setup(self) -> None:
         storage.set_options(self._options)
-        self._pool = WorkerPool(1) if self._launcher == _THIS_PROCESS else None
+        processes = self._processes or int(self._launcher == _THIS_PROCESS)
+        self._pool = WorkerPool(processes) if processes else None
         if self._pool is None:
             prepare_process()
-
-    @no_annotations  # Beam checks further arguments against their annotation, and finds too few types.
-    def process(self, element: Any, **named: Any) -> Iterator[Any]:
-        function = functools.partial(self._function, **named)
-        yield self._pool.submit(function, element).result() if self._pool else function(element)
-
-    def teardown(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
-
-
-class _CallInProcesses(beam.DoFn):
-    """Passes elements to the processes, and emits the results in the order of the elements."""
-
-    def __init__(self, function: Callable[..., Any], processes: int) -> None:
-        self._function = function
-        self._processes = processes
-        self._options = storage.current_options()
-
-    def setup(self) -> None:
-        storage.set_options(self._options)
-        self._pool = WorkerPool(self._processes)
 
     def start_bundle(self) -> None:
         self._waiting: deque[Future[Any]] = deque()
 
     @no_annotations  # Beam checks further arguments against their annotation, and finds too few types.
     def process(self, element: Any, **named: Any) -> Iterator[Any]:
-        self._waiting.append(self._pool.submit(functools.partial(self._function, **named), element))
+        function = functools.partial(self._function, **named)
+        if self._pool is None:
+            yield function(element)
+            return
+        self._waiting.append(self._pool.submit(function, element))
         while len(self._waiting) > _WAITING_PER_PROCESS * self._processes:
             yield self._waiting.popleft().result()
 
@@ -102,4 +88,5 @@ class _CallInProcesses(beam.DoFn):
             yield GlobalWindows.windowed_value(self._waiting.popleft().result())
 
     def teardown(self) -> None:
-        self._pool.close()
+        if self._pool is not None:
+            self._pool.close()

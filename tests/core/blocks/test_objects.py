@@ -129,9 +129,9 @@ def _pixels(data: bytes, encoding: ImageEncoding, size: tuple[int, int]) -> np.n
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
-GEOMETRY = Geometry(100, 200, 1, 100, 200, 100, 200)
-CROPPED = Geometry(100, 200, 1, 50, 100, 50, 50)
-PADDED = Geometry(100, 200, 1, 50, 100, 100, 100)
+GEOMETRY = Geometry.unchanged(100, 200)
+CROPPED = Geometry(100, 200, 1, (50, 100), (50, 50))
+PADDED = Geometry(100, 200, 1, (50, 100), (100, 100))
 
 
 @given(st.data(), st.sampled_from(ResizeMode), st.integers(1, 8), st.booleans(), st.booleans())
