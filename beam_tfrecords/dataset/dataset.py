@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import MANIFEST, REMOVED, SUCCESS
-from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Manifest, Shard, StoredImages, check_manifest
+from beam_tfrecords.dataset.manifest import MANIFEST_FORMAT, Shard, StoredImages, check_manifest
 from beam_tfrecords.dataset.published import (
     DamagedError,
     Success,
@@ -89,7 +89,7 @@ class Dataset:
     """
 
     path: str
-    manifest: Manifest = dataclasses.field(hash=False)
+    manifest: Mapping[str, Any] = dataclasses.field(hash=False)
     shards: tuple[Shard, ...] = dataclasses.field(hash=False)
     manifest_sha256: str
     published_sha256: str

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any
 
 from beam_tfrecords.dataset.files import SHARDS
 from beam_tfrecords.dataset.schema import count, fields, listed, mapped, optional, plain, text
 from beam_tfrecords.geometry.sizes import FIXED_MODES
-
-if TYPE_CHECKING:
-    from typing_extensions import NotRequired
 
 # Formats of the manifest and of `changes.json`. The minor number grows with additions that readers of earlier releases
 # ignore.
@@ -64,51 +61,6 @@ class Shard:
     def from_json(cls, values: Mapping[str, Any]) -> Shard:
         """Reverses `to_json`; ignores fields that later versions have added."""
         return cls(**{field.name: values[field.name] for field in dataclasses.fields(cls)})
-
-
-class SplitEntry(TypedDict):
-    """Counts of a split in a manifest; `classes` counts the records of each class, or their objects."""
-
-    listed: int
-    shards: int
-    records: int
-    failures: int
-    filtered: int
-    dropped_duplicates: int
-    bytes: int
-    classes: dict[str, int]
-    heads: NotRequired[dict[str, dict[str, int]]]
-
-
-class Manifest(TypedDict):
-    """The content of `manifest.json`; docs/output.md explains it."""
-
-    format: int
-    minor: int
-    name: str
-    listed: int
-    records: int
-    failures: int
-    failure_reasons: dict[str, int]
-    filtered: int
-    dropped_duplicates: int
-    class_names: list[str]
-    splits: dict[str, SplitEntry]
-    files: dict[str, str]
-    sizes: dict[str, int]
-    spec: dict[str, Any]
-    versions: dict[str, str]
-    notes: list[str]
-    source_bytes: int
-    merged_rows: int
-    replaced_members: int
-    duplicates: dict[str, int]
-    near_duplicates: dict[str, int]
-    reuse: dict[str, int]
-    read_with: dict[str, str] | None
-    heads: NotRequired[dict[str, list[str]]]
-    array_size: NotRequired[list[int] | None]
-    ledger: NotRequired[list[dict[str, Any]]]
 
 
 # Settings that readers depend on -> values that builds have written.
@@ -191,6 +143,7 @@ _SPLIT = {
     "classes": _COUNTS,
 }
 _ENTRY = {**dict.fromkeys(("fate", "file", "field", "detail", "remedy"), text), "count": count}
+# The content of `manifest.json`; docs/output.md explains it.
 _MANIFEST = fields(
     {
         **dict.fromkeys(("listed", "records", "failures", "filtered", "dropped_duplicates"), count),

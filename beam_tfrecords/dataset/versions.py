@@ -151,7 +151,7 @@ def find_unfinished(root: str, registered: Collection[str]) -> list[str]:
 def is_being_removed(root: str, name: str) -> bool:
     """Whether the removal of this version has started; false for a copy of such a version."""
     mark = storage.join(root, name, REMOVED)
-    return storage.exists(mark) and _read_mark(mark).version in (None, name)
+    return storage.exists(mark) and _read_mark(mark)[0] in (None, name)
 
 
 def find_old(root: str, *, pinned: str | None, keep: int, grace: float, now: float) -> list[str]:
@@ -222,7 +222,7 @@ def remove(root: str, name: str, *, delete: Callable[[Sequence[str]], None] = st
         raise storage.StorageError(f"{path} is a link")
     # If this call is interrupted, the mark lists the files for the next call.
     mark = storage.join(path, REMOVED)
-    names = _read_mark(mark).files
+    _, names = _read_mark(mark)
     if not names:
         dataset = open_published(path)[0]
         names = [*dataset.files, SUCCESS, REPORT] if dataset else _list_names(path)
@@ -258,27 +258,20 @@ def _is_link(folder: str, name: str) -> bool:
     return storage.real_path(storage.join(folder, name)) != storage.join(storage.real_path(folder), name)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Mark:
-    """Content of a `_REMOVED` file.
+def _read_mark(path: str) -> tuple[str | None, Sequence[str]]:
+    """Reads a `_REMOVED` file.
 
-    Attributes:
-      version: name of the version that is being removed; None if a power loss emptied the mark.
-      files: names of its files; empty if unknown.
+    Returns:
+      Name of the version that is being removed, or None if a power loss emptied the file; and the names of its files,
+      empty if unknown.
     """
-
-    version: str | None = None
-    files: Sequence[str] = ()
-
-
-def _read_mark(path: str) -> _Mark:
     if not storage.exists(path):
-        return _Mark()
+        return None, ()
     try:
         values: Any = json.loads(storage.read_bytes(path))
-        return _Mark(str(values["version"]), [name for name in map(str, values["files"]) if is_dataset_file(name)])
+        return str(values["version"]), [name for name in map(str, values["files"]) if is_dataset_file(name)]
     except (ValueError, TypeError, KeyError):
-        return _Mark()
+        return None, ()
 
 
 def _list_names(folder: str) -> list[str]:

@@ -274,16 +274,6 @@ _FAMILIES = (
 )
 
 
-def fields_of_image(image: Any) -> dict[str, Any]:
-    """Returns the fields whose values come from a converted image: field -> value."""
-    return {name: field.of_image(image) for name, field in FIELDS.items() if field.of_image}
-
-
-def fields_of_objects(placed: Any) -> dict[str, Any]:
-    """Returns the fields whose values come from the objects in a stored image: field -> values."""
-    return {name: field.of_objects(placed) for name, field in FIELDS.items() if field.of_objects}
-
-
 def find_field(name: str) -> Field:
     """Returns a field by its name in a layout.
 

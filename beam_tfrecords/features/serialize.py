@@ -69,7 +69,8 @@ def _serialize_list(feature: Feature, value: Any) -> bytes:
     """Serializes a feature that may have any number of values."""
     items = value if isinstance(value, list) else [value]
     if feature.length:
-        return _serialize_vector(feature, items)
+        entry = wire.int64_entry if feature.type == "int64" else wire.float_entry
+        return entry(feature.name, read_vector(feature, items))
     if len(items) != 1 and not feature.several:
         raise _wrong_type(feature, value, f"{len(items)} values where one is expected")
     if feature.type == "bytes":
@@ -77,11 +78,6 @@ def _serialize_list(feature: Feature, value: Any) -> bytes:
     if feature.type == "int64":
         return wire.int64_entry(feature.name, [_to_int64(feature, item) for item in items])
     return wire.float_entry(feature.name, [_to_float(feature, item) for item in items])
-
-
-def _serialize_vector(feature: Feature, items: list[Any]) -> bytes:
-    entry = wire.int64_entry if feature.type == "int64" else wire.float_entry
-    return entry(feature.name, read_vector(feature, items))
 
 
 def read_vector(feature: Feature, items: list[Any]) -> Sequence[Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args, overloa
 
 import numpy as np
 
+from beam_tfrecords import storage
 from beam_tfrecords.dataset.dataset import Dataset, Form
 from beam_tfrecords.dataset.manifest import Shard, StoredImages
 from beam_tfrecords.errors import RequestError
@@ -353,7 +354,7 @@ class Records(Sequence[Any]):
 
     def joined(self, gap: int) -> Records:
         """Returns the same records; reads a store with one request if at most `gap` bytes lie between them."""
-        return self._with(lambda source: dataclasses.replace(source, reader=source.reader.joined(gap)))
+        return self._with(lambda one: dataclasses.replace(one, reader=dataclasses.replace(one.reader, gap=gap)))
 
     def resized(self, image_size: ImageSize, resize_mode: ResizeMode | None = None) -> Records:
         """Returns the same records with resized images; masks, boxes and keypoints follow.
@@ -479,7 +480,7 @@ class Records(Sequence[Any]):
 
     def checked(self) -> Records:
         """Returns the same records; checks the CRCs of each record that is read."""
-        return self._with(lambda source: dataclasses.replace(source, reader=source.reader.checked()))
+        return self._with(lambda one: dataclasses.replace(one, reader=dataclasses.replace(one.reader, verify=True)))
 
     def mixed_parts(self) -> tuple[Sequence[DatasetRecords], Chosen | Mixture]:
         """Returns the sources and the order, of which a mixture consists."""
@@ -512,8 +513,8 @@ def open_records(
     is_decoded = form == "pixels"
     read_example = ReadExample(dataset.layout.features, dataset.images, is_decoded, has_text=is_decoded)
     cache = ShardCache.of(dataset.cache, sum(shard.bytes for shard in shards)) if dataset.cache else None
-    reader, columns = ShardReader(dataset.path, shards, verify=verify, cache=cache), RecordColumns.of(dataset)
-    source = DatasetRecords(reader, bytes if form == "bytes" else read_example, columns)
+    reader = ShardReader(dataset.path, shards, verify, cache if storage.has_scheme(dataset.path) else None)
+    source = DatasetRecords(reader, bytes if form == "bytes" else read_example, RecordColumns.of(dataset))
     records = Records([source], Chosen(len(reader)), dataset.class_names)
     starts = dict(zip(used, itertools.accumulate((dataset.splits[name] for name in used), initial=0), strict=False))
     numbers = [range(starts[name] + begin, starts[name] + end) for name, begin, end in ranges]

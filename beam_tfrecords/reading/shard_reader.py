@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import bisect
+import dataclasses
 import functools
 import io
 import itertools
@@ -32,10 +33,11 @@ _GAP_BYTES = 64 << 10
 _REQUEST_BYTES = 4 << 20
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class ShardReader:
     """Reads examples by their numbers among all records of the shards, from 0. Processes may share it by pickling.
 
-    Args:
+    Attributes:
       path: folder of the dataset.
       shards: the shards of the records; uncompressed and indexed.
       verify: checks the CRCs of each record that is read.
@@ -43,19 +45,23 @@ class ShardReader:
       gap: bytes between two records of a store that one request reads as well.
     """
 
-    def __init__(
-        self, path: str, shards: Sequence[Shard], *, verify: bool, cache: ShardCache | None, gap: int = _GAP_BYTES
-    ) -> None:
-        self.path = path
-        self.shards = shards
-        self.is_remote = storage.has_scheme(path)
-        self.cache = cache if self.is_remote else None
-        # Number of the first record of each shard, and of all records.
-        self.starts = array.array("q", itertools.accumulate((shard.records for shard in shards), initial=0))
-        self._verify = verify
-        self._gap = gap
-        # Shard -> [offset, length, CRC] of its records.
-        self._places: dict[int, np.ndarray] = {}
+    path: str
+    shards: Sequence[Shard]
+    verify: bool
+    cache: ShardCache | None
+    gap: int = _GAP_BYTES
+    # Shard -> [offset, length, CRC] of its records.
+    _places: dict[int, np.ndarray] = dataclasses.field(default_factory=dict, init=False, repr=False)
+
+    @functools.cached_property
+    def is_remote(self) -> bool:
+        """Whether a store has the shards."""
+        return storage.has_scheme(self.path)
+
+    @functools.cached_property
+    def starts(self) -> array.array[int]:
+        """Number of the first record of each shard, and of all records."""
+        return array.array("q", itertools.accumulate((shard.records for shard in self.shards), initial=0))
 
     def __len__(self) -> int:
         return self.starts[-1]
@@ -63,24 +69,19 @@ class ShardReader:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_places": {}}
 
-    def checked(self) -> ShardReader:
-        """Returns a reader of the same records that checks the CRCs of each one."""
-        return ShardReader(self.path, self.shards, verify=True, cache=self.cache, gap=self._gap)
-
-    def joined(self, gap: int) -> ShardReader:
-        """Returns a reader of the same records with another gap."""
-        return ShardReader(self.path, self.shards, verify=self._verify, cache=self.cache, gap=gap)
-
     def fetch(self, numbers: Sequence[int]) -> list[bytes]:
         """Returns the serialized examples with these numbers; reads adjacent records of a store with one request."""
         if not self.is_remote:
-            return [self._read_record(*self._find(number)) for number in numbers]
+            return [
+                self._check(self._read_range(shard, offset, length), shard, offset, crc)
+                for shard, offset, length, crc in map(self._find, numbers)
+            ]
         # Read together: one by one, the indices of a shuffled batch would cost a request for each of its records.
         places = self._find_all(numbers)
         found = self._find_kept(places)
         lacking = [place for place in places if place not in found]
         reads_blocks = self.cache and self.cache.keeps_all
-        requests = self._block_requests(lacking) if reads_blocks else _merge(lacking, gap=self._gap)
+        requests = self._block_requests(lacking) if reads_blocks else _merge(lacking, gap=self.gap)
         for answer in pool().map(self._request, requests):
             found.update(answer)
         return [found[place] for place in places]
@@ -182,16 +183,13 @@ class ShardReader:
             raise BuildError(f"{path} ends before byte {offset + length:,}, where the index has a record")
         return data
 
-    def _read_record(self, shard: int, offset: int, length: int, crc: int) -> bytes:
-        return self._check(self._read_range(shard, offset, length), shard, offset, crc)
-
     def _check(self, framed: bytes, shard: int, offset: int, crc: int) -> bytes:
         """Returns the example in a framed record.
 
         Raises:
           BuildError: the record differs from the index, because the shard was replaced; or it is damaged.
         """
-        if self._verify:
+        if self.verify:
             try:
                 (_,) = read_records(io.BytesIO(framed))
             except (RecordError, ValueError) as error:

@@ -9,7 +9,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -39,7 +39,9 @@ _SHUFFLE_BYTES = 256_000_000
 _GROUP_BYTES = 8 << 20
 _GROUP_RECORDS = 64
 
-# (path of a shard, its number, records to skip, records to take) -> serialized examples
+# The records that a reader reads, in order: path of a shard, its number, records to skip, records to take.
+Share: TypeAlias = "list[tuple[str, int, int, int]]"
+# A row of `Share` -> serialized examples
 _ShardReader: TypeAlias = "Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]"
 
 
@@ -219,7 +221,7 @@ def _read_shards(
     # Without a seed, the order of a shuffle may also depend on which shard answers first.
     deterministic = not shuffle or seed is not None
     records = read_share(dataset, share, interleaved=bool(shuffle), deterministic=deterministic)
-    records = _shuffle(records, [dataset.shards], sum(share.takes), shuffle=shuffle, seed=seed)
+    records = _shuffle(records, [dataset.shards], _count(share), shuffle=shuffle, seed=seed)
     return records.map(read, num_parallel_calls=os.cpu_count(), deterministic=deterministic)
 
 
@@ -277,48 +279,33 @@ def _share_records(dataset: Dataset, split: str, *, num_readers: int, reader_ind
     starts = dataset.split_starts
     records = sum(one.end - one.begin for one in ranges)
     share = _share_of(records, num_readers=num_readers, reader_index=reader_index)
-    found = Share([], [], [], [])
+    found: Share = []
     for name, begin, end in cut(ranges, *share):
         first = 0
         for number, shard in enumerate(dataset.split_shards(name), starts[name]):
             skip, stop = max(begin - first, 0), min(end - first, shard.records)
             if skip < stop:
-                found.shards.append(number)
-                found.files.append(shard.file)
-                found.skips.append(skip)
-                found.takes.append(stop - skip)
+                found.append((storage.join(dataset.path, shard.file), number, skip, stop - skip))
             first += shard.records
     return found
 
 
-class Share(NamedTuple):
-    """The records that a reader reads, in order.
-
-    Attributes:
-      shards: numbers of the shards in the dataset.
-      files: their file names.
-      skips: number of records to skip in each.
-      takes: number of records to read in each after that.
-    """
-
-    shards: list[int]
-    files: list[str]
-    skips: list[int]
-    takes: list[int]
+def _count(share: Share) -> int:
+    return sum(take for *_, take in share)
 
 
 def read_share(dataset: Dataset, share: Share, *, interleaved: bool, deterministic: bool) -> tf.data.Dataset:
     """Returns the serialized examples of a reader; reads several shards at once if they are interleaved."""
-    paths = [storage.join(dataset.path, file) for file in share.files]
-    numbers = (tf.constant(column, tf.int64) for column in (share.shards, share.skips, share.takes))
-    shards = tf.data.Dataset.from_tensor_slices((tf.constant(paths, tf.string), *numbers))
+    paths, *numbers = zip(*share, strict=True)
+    columns = tf.constant(paths, tf.string), *(tf.constant(column, tf.int64) for column in numbers)
+    shards = tf.data.Dataset.from_tensor_slices(columns)
     records = shards.interleave(
         _index_reader(dataset) if storage.has_scheme(dataset.path) else _file_reader(dataset),
         cycle_length=max(1, min(len(paths), 16)) if interleaved else 1,
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=deterministic,
     )
-    return records.apply(tf.data.experimental.assert_cardinality(sum(share.takes)))
+    return records.apply(tf.data.experimental.assert_cardinality(_count(share)))
 
 
 def read_numbers(records: Records, begin: int | tf.Tensor, end: int | tf.Tensor) -> tf.data.Dataset:

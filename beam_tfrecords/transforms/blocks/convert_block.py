@@ -179,29 +179,22 @@ def _write_block(
         samples.flush()
         parts = tuple(writer.close())
         clock.lap("write")
-    failures, failures_bytes = _write_lines(folder.block_list("failures", stem), "".join(samples.failures) or None)
-    changes, changes_bytes = _write_lines(folder.block_list("changes", stem), reuse.lines() if reuse else None)
+    lists = {"failures": "".join(samples.failures), "changes": reuse.lines() if reuse else ""}
     counts.update(reuse.counts if reuse else {})
     return BlockResult(
         split,
         number,
         parts,
-        failures,
         Stats(dict(counts)),
-        failures_bytes=failures_bytes,
-        changes=changes,
-        changes_bytes=changes_bytes,
+        {kind: _write_lines(folder.block_list(kind, stem), lines.encode()) for kind, lines in lists.items() if lines},
         run_id=samples.run_id,
         files_seen=seen.digest,
         msec=clock.msec,
     )
 
 
-def _write_lines(path: str, lines: str | None) -> tuple[str | None, int]:
-    """Writes a file unless `lines` is None; returns its path and size in bytes."""
-    if lines is None:
-        return None, 0
-    data = lines.encode()
+def _write_lines(path: str, data: bytes) -> tuple[str, int]:
+    """Writes a file; returns its path and size in bytes."""
     storage.write_bytes(path, data)
     return path, len(data)
 

@@ -69,15 +69,18 @@ class PreparedSample(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """A batch of converted samples, whose values `Field.of_batch` takes.
+    """A batch of samples with their classes, each as its index and its name; `Field.of_batch` takes values from it.
 
     Attributes:
-      labels: index and name of the classes of each sample.
+      labels: the classes of the labels of each sample; empty if the layout needs no labels.
+      heads: feature -> the class of each sample, of the layout's heads.
+      prepared: the converted samples; empty before they are converted.
     """
 
     refs: RefColumns
     labels: Sequence[Sequence[tuple[int, str]]]
-    prepared: Sequence[PreparedSample]
+    heads: Mapping[str, Sequence[tuple[int, str]]]
+    prepared: Sequence[PreparedSample] = ()
 
     @property
     def keys(self) -> Sequence[str]:
@@ -92,27 +95,16 @@ class _Batch(NamedTuple):
         # Records of a dataset have theirs.
         return [one.fields.get(SOURCE_ID, name) for one, name in zip(self.prepared, own, strict=True)]
 
-
-class BatchClasses(NamedTuple):
-    """The classes of a batch, each as its index and its name.
-
-    Attributes:
-      labels: the classes of the labels of each sample; empty if the layout needs no labels.
-      heads: feature -> the class of each sample, of the layout's heads.
-    """
-
-    labels: Sequence[Sequence[tuple[int, str]]]
-    heads: Mapping[str, Sequence[tuple[int, str]]]
-
     @property
-    def names(self) -> list[tuple[str, ...]]:
+    def class_names(self) -> list[tuple[str, ...]]:
         """Names of the classes of each sample's labels."""
         return [tuple(name for _, name in found if name) for found in self.labels]
 
-    def take(self, places: Sequence[int]) -> BatchClasses:
-        """Returns the classes of the samples at these positions."""
+    def take(self, places: Sequence[int]) -> _Batch:
+        """Returns the samples at these positions."""
         heads = {name: [pairs[place] for place in places] for name, pairs in self.heads.items()}
-        return BatchClasses([self.labels[place] for place in places], heads)
+        prepared = [self.prepared[place] for place in places]
+        return _Batch(self.refs.take(places), [self.labels[place] for place in places], heads, prepared)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,7 +188,9 @@ class ConvertSample:
         if geometry is not None:
             geometry = dataclasses.replace(geometry, drawn_in_file="kept_orientation" in ref.locator.index_columns)
         placed = self._place(ref, labels, converted, geometry, record.images)
-        return placed._replace(fields={**record.own_fields, **placed.fields})
+        # The image keeps its id, the only field that does not come from it.
+        own = {name: values for name, values in record.fields.items() if name == SOURCE_ID}
+        return placed._replace(fields={**own, **placed.fields})
 
     def reuse(self, ref: SampleRef, example: bytes, index_columns: Mapping[str, Any], *, whole: bool) -> PreparedSample:
         """Returns the sample from its record in a previous dataset, without decoding.
@@ -293,20 +287,20 @@ class ConvertSample:
         Raises:
           SampleError: one of the samples is rejected.
         """
-        classes = self._resolve(refs)
-        examples = self._serialize(refs, classes, prepared)
+        batch = self._resolve(refs)._replace(prepared=prepared)
+        examples = self._serialize(batch)
         crcs = list(map(masked_crc32c, examples))
         index_columns = _to_columns([one.index_columns for one in prepared])
         index_columns["content_hash"] = _fill(index_columns.get("content_hash", ()), [""] * len(refs))
-        hashes = list(map(pack_hash_and_crc, self._hash(refs, classes), crcs))
+        hashes = list(map(pack_hash_and_crc, self._hash(batch), crcs))
         index_columns["sample_hash"] = _fill(index_columns.get("sample_hash", ()), hashes)
-        names = _fill([one.class_names for one in prepared], classes.names)
+        names = _fill([one.class_names for one in prepared], batch.class_names)
         only = [found[0] if len(found) == 1 else None for found in names]
         if "objects" in index_columns:
             only = [
                 None if count is not None else one for count, one in zip(index_columns["objects"], only, strict=True)
             ]
-        heads = {name: [found for _, found in pairs] for name, pairs in classes.heads.items()}
+        heads = {name: [found for _, found in pairs] for name, pairs in batch.heads.items()}
         index_columns = {**self.listed_columns(refs), "label": only, **index_columns}
         return ConvertedBatch(examples, crcs, names, index_columns, heads)
 
@@ -326,7 +320,7 @@ class ConvertSample:
         Raises:
           SampleError: one of the samples is rejected.
         """
-        return self._resolve(refs).names
+        return self._resolve(refs).class_names
 
     def sample_hashes(self, refs: RefColumns) -> list[str]:
         """Returns hashes that change with everything that decides an example: the sample, the settings, the libraries.
@@ -336,7 +330,7 @@ class ConvertSample:
         Raises:
           SampleError: one of the samples is rejected.
         """
-        return self._hash(refs, self._resolve(refs))
+        return self._hash(self._resolve(refs))
 
     def _find_failure(self, label: Value, objects: Sequence[Scalar], *cells: Value) -> SampleError | None:
         try:
@@ -348,32 +342,29 @@ class ConvertSample:
             return error
         return None
 
-    def _serialize(self, refs: RefColumns, classes: BatchClasses, prepared: Sequence[PreparedSample]) -> list[bytes]:
-        made = [index for index, one in enumerate(prepared) if one.example is None]
-        if len(made) < len(prepared):
-            refs, classes = refs.take(made), classes.take(made)
-        remade = [prepared[index] for index in made]
-        columns = [self._values(feature, refs, classes, remade) for feature in self.layout.features] if made else []
+    def _serialize(self, batch: _Batch) -> list[bytes]:
+        made = [index for index, one in enumerate(batch.prepared) if one.example is None]
+        remade = batch if len(made) == len(batch.prepared) else batch.take(made)
+        columns = [self._values(feature, remade) for feature in self.layout.features] if made else []
         examples = iter(serialize_examples(self.layout, columns) if made else ())
-        return [next(examples) if one.example is None else one.example for one in prepared]
+        return [next(examples) if one.example is None else one.example for one in batch.prepared]
 
-    def _values(
-        self, feature: Feature, refs: RefColumns, classes: BatchClasses, prepared: Sequence[PreparedSample]
-    ) -> Sequence[Any]:
+    def _values(self, feature: Feature, batch: _Batch) -> Sequence[Any]:
         """Returns the values of a feature, one for each sample."""
+        columns = batch.refs.columns
         if feature.is_class:
-            return [index for index, _ in classes.heads[feature.name]]
+            return [index for index, _ in batch.heads[feature.name]]
         if feature.moves:
-            return [one.fields.get(feature.name) for one in prepared]
+            return [one.fields.get(feature.name) for one in batch.prepared]
         if feature.columns:
-            return list(map(list, zip(*(refs.columns[name] for name in feature.columns), strict=True)))
+            return list(map(list, zip(*(columns[name] for name in feature.columns), strict=True)))
         if feature.column is not None:
-            return refs.columns.get(feature.column) or [None] * len(refs)
+            return columns.get(feature.column) or [None] * len(batch.refs)
         if feature.kind.of_batch:
-            return feature.kind.of_batch(_Batch(refs, classes.labels, prepared))
+            return feature.kind.of_batch(batch)
         # A list of images may be empty.
         missing: Any = None if feature.image is None else []
-        return [one.fields.get(feature.field, missing) for one in prepared]
+        return [one.fields.get(feature.field, missing) for one in batch.prepared]
 
     def _choose(self, names: Sequence[str]) -> Sequence[str]:
         """Returns the names of the images of a sample that are converted."""
@@ -382,17 +373,17 @@ class ConvertSample:
         stored = {one for name in self.layout.image_names for one in _names_of(name, names)}
         return [name for name in names if name == names[0] or name in stored]
 
-    def _hash(self, refs: RefColumns, classes: BatchClasses) -> list[str]:
+    def _hash(self, batch: _Batch) -> list[str]:
         """Returns the hashes of `sample_hashes`. Packs column by column, which is faster than row by row."""
         pack, array = _packer.pack, _packer.pack_array_header
-        rare = self._rare(refs, classes)
+        refs, rare = batch.refs, self._rare(batch)
         start = [array(5 + len(found)) + pack(self.settings) for found in rare] if rare else None
         names = sorted(refs.columns)
         pieces: list[Iterable[bytes]] = [
             start or itertools.repeat(array(5) + pack(self.settings)),
             map(pack, refs.keys),
             map(pack, refs.fingerprints(self.paths)),
-            map(pack, classes.labels),
+            map(pack, batch.labels),
             itertools.repeat(array(len(names))),
         ]
         for name in names:
@@ -401,18 +392,18 @@ class ConvertSample:
             pieces.append(b"".join(map(pack, found)) for found in rare)
         return list(map(_digest, map(b"".join, zip(*pieces))))  # noqa: B905
 
-    def _rare(self, refs: RefColumns, classes: BatchClasses) -> Sequence[Sequence[Any]]:
+    def _rare(self, batch: _Batch) -> Sequence[Sequence[Any]]:
         """Returns the rarer values that also decide the example of each sample; empty if there are none."""
-        images = refs.each("images")
+        images = batch.refs.each("images")
         needs_objects, image_names = Content.OBJECTS in self.layout.required, self.layout.image_names
         has_rare = needs_objects or self.layout.beside or image_names or Content.ARRAY in self.layout.required
         if not (has_rare or self.heads or max(map(len, images), default=0) > 1):
             return ()
         found: list[list[Any]] = [[] for _ in images]
         for name in sorted(self.heads):
-            for decisive, pair in zip(found, classes.heads[name], strict=True):
+            for decisive, pair in zip(found, batch.heads[name], strict=True):
                 decisive.append([name, *pair])
-        for decisive, objects, places in zip(found, refs.each("objects"), images, strict=True):
+        for decisive, objects, places in zip(found, batch.refs.each("objects"), images, strict=True):
             if needs_objects and objects:
                 labels = self._resolve_each(Objects.unpack_labels(objects))
                 decisive += labels, objects, self.invalid_boxes.value
@@ -495,11 +486,11 @@ class ConvertSample:
         except SampleError as error:
             raise error.about(f"column {self.layout.heads[name].column!r}") from error
 
-    def _resolve(self, refs: RefColumns) -> BatchClasses:
+    def _resolve(self, refs: RefColumns) -> _Batch:
         has_labels = Content.LABEL in self.layout.required
         labels = list(map(self._resolve_labels, refs.labels)) if has_labels else [[]] * len(refs)
         heads = {name: [self._find_class(name, cell) for cell in self._cells_of(refs, name)] for name in self.heads}
-        return BatchClasses(labels, heads)
+        return _Batch(refs, labels, heads)
 
     def _resolve_sample(self, ref: SampleRef) -> list[tuple[int, str]]:
         """Checks the labels of a sample; returns class index and name of each of its objects."""

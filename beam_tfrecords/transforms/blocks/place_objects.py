@@ -10,7 +10,7 @@ import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.column_ranges import axes_of
-from beam_tfrecords.features.fields import ATTRIBUTES, fields_of_objects
+from beam_tfrecords.features.fields import ATTRIBUTES, FIELDS
 from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.serialize import read_vector
 from beam_tfrecords.geometry.geometry import Geometry
@@ -74,7 +74,7 @@ class PlacedObjects:
     @property
     def fields(self) -> dict[str, list[Any]]:
         """Field of a layout -> values."""
-        return fields_of_objects(self)
+        return {name: field.of_objects(self) for name, field in FIELDS.items() if field.of_objects}
 
 
 def place_objects(

@@ -9,7 +9,7 @@ import base64
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS, Part
@@ -23,8 +23,8 @@ class BlockResult:
     """A finished block.
 
     Attributes:
-      failures: file with the rejected samples, a JSON object per line; None if no sample was rejected.
-      changes: file with the changes since the previous dataset, a JSON object per line; None without such a dataset.
+      lists: "failures" for rejected samples and "changes" since the previous dataset -> file with a JSON object per
+        line, and its size in bytes; without empty ones.
       run_id: the run that converted the block, if it has failures that may not be the sample's fault; else "".
       files_seen: digest of the files without a listed fingerprint; "" if all fingerprints are listed.
       msec: step -> milliseconds that the conversion spent in it; None if the result comes from the checkpoint.
@@ -33,11 +33,8 @@ class BlockResult:
     split: str
     block: int
     parts: tuple[Part, ...]
-    failures: str | None
     stats: Stats
-    failures_bytes: int = 0
-    changes: str | None = None
-    changes_bytes: int = 0
+    lists: Mapping[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
     run_id: str = ""
     files_seen: str = ""
     msec: Mapping[str, int] | None = dataclasses.field(default=None, compare=False)
@@ -45,12 +42,12 @@ class BlockResult:
     @property
     def files(self) -> dict[str, int]:
         """File -> size in bytes."""
-        sizes: dict[str | None, int] = {self.failures: self.failures_bytes, self.changes: self.changes_bytes}
+        sizes = dict(self.lists.values())
         for part in self.parts:
             sizes[part.uri] = part.bytes
             if part.rows is None:
                 sizes[part.index] = part.index_bytes
-        return {file: size for file, size in sizes.items() if file is not None}
+        return sizes
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain values for the checkpoint of the block."""
@@ -71,7 +68,8 @@ class BlockResult:
             Part(**{**part, "rows": base64.b64decode(part["rows"]) if "rows" in part else None})
             for part in values["parts"]
         )
-        return cls(**{**values, "parts": parts, "stats": Stats.from_json(values["stats"])})
+        lists = {kind: (file, size) for kind, (file, size) in values["lists"].items()}
+        return cls(**{**values, "parts": parts, "lists": lists, "stats": Stats.from_json(values["stats"])})
 
     def is_final(self, run_id: str) -> bool:
         """Whether a run has no failures to retry in this block."""
@@ -101,26 +99,22 @@ def _are_whole(result: BlockResult) -> bool:
     crcs = {part.uri: part.crc32c for part in result.parts}
     crcs.update({part.index: part.index_crc32c for part in result.parts})
     # JSON has no zero bytes.
-    lists = [path for path in (result.failures, result.changes) if path]
     try:
         return all(storage.crc32c(path) == crc for path, crc in crcs.items()) and not any(
-            b"\0" in storage.read_bytes(path) for path in lists
+            b"\0" in storage.read_bytes(path) for path, _ in result.lists.values()
         )
     except OSError:
         return False
 
 
-Kind: TypeAlias = Literal["failures", "changes"]
 # The files of a range of blocks: (kind, split, number of the range).
 ListKey: TypeAlias = tuple[str, str, int]
 
 
 def find_files(result: BlockResult) -> Iterator[tuple[ListKey, str]]:
     """Yields the files of a block, keyed by the range of the block."""
-    for kind in get_args(Kind):
-        file = getattr(result, kind)
-        if file is not None:
-            yield (kind, result.split, result.block // RANGE_BLOCKS), file
+    for kind, (file, _) in result.lists.items():
+        yield (kind, result.split, result.block // RANGE_BLOCKS), file
 
 
 def take_file(found: tuple[ListKey, str]) -> tuple[str, str]:

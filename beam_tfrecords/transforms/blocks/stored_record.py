@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_tfrecords.features.fields import IMAGE_FIELDS, SOURCE_ID
+from beam_tfrecords.features.fields import IMAGE_FIELDS
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import read_fields
 from beam_tfrecords.geometry.geometry import Geometry
@@ -37,11 +37,6 @@ class StoredRecord:
     def read(cls, example: bytes, place: RecordRange, layout: Layout) -> StoredRecord:
         """Reads the fields of a serialized example."""
         return cls(place, layout, read_fields(layout, example))
-
-    @property
-    def own_fields(self) -> Mapping[str, Any]:
-        """The fields that do not come from images."""
-        return {name: values for name, values in self.fields.items() if name == SOURCE_ID}
 
     @property
     def size(self) -> tuple[int, int]:

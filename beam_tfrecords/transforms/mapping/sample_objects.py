@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import invalid_mask, place_mask
 from beam_tfrecords.transforms.images.object_masks import find_outlines
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_mask, pack_polygons, unpack_polygons
+from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_polygons, run_lengths, unpack_polygons
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 
 
@@ -178,5 +178,5 @@ def _open_polygons(
 
 def _pack_polygons(polygons: Any) -> bytes:
     if isinstance(polygons, np.ndarray):
-        return pack_mask(polygons)
+        return run_lengths(polygons).pack()
     return pack_polygons([corners.ravel().tolist() for corners in polygons]) if len(polygons) else b""

@@ -89,11 +89,6 @@ def pack_segmentation(value: Any) -> bytes:
         return msgpack.packb(f"expected polygons, or `counts` and `size`, found {ascii(value)[:60]}")
 
 
-def pack_mask(mask: np.ndarray) -> bytes:
-    """Packs a mask, [H, W], in which zero is outside the object."""
-    return run_lengths(mask).pack()
-
-
 def run_lengths(mask: np.ndarray) -> RunLengths:
     """Returns the run lengths of a mask, [H, W], in which zero is outside the object."""
     pixels = np.concatenate([[0], (np.asarray(mask).T != 0).ravel(), [2]])

@@ -14,13 +14,13 @@ import importlib.resources
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.files import CARD, CROISSANT, MANIFEST
 from beam_tfrecords.dataset.label_files import label_files
-from beam_tfrecords.dataset.manifest import Manifest, Shard
+from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.escaping import escape, json_file
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import ARRAY_FIELD
@@ -46,7 +46,7 @@ def write_files(
       shards: shards of the dataset.
       check: as in `storage.open_new`.
     """
-    dataset, image = Dataset(publication.output, cast(Manifest, described), tuple(shards), "", ""), publication.image
+    dataset, image = Dataset(publication.output, described, tuple(shards), "", ""), publication.image
     if size := described.get("array_size"):
         image = dataclasses.replace(image, image_size=size, resize_mode=ResizeMode.EXACT, upscale=True)
     metadata = write_metadata(

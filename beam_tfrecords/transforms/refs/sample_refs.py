@@ -206,20 +206,21 @@ class SampleRef:
     def of_plain(cls, plain: Sequence[Any], group: str | None = None) -> SampleRef:
         """Makes a reference from its unpacked values."""
         key, split, places, size, fingerprint, label, columns, failure, objects = plain
-        return _make_ref(
-            {
-                "key": key,
-                "images": {name: _unpack_locator(*place) for name, place in places.items()} if places else places,
-                "size": size,
-                "fingerprint": fingerprint,
-                "label": label,
-                "split": split,
-                "columns": columns,
-                "failure": tuple(failure) if failure else None,
-                "group": group,
-                "objects": Objects.unpack(objects) if objects else None,
-            }
+        # The constructor of a frozen dataclass takes three times as long.
+        ref = object.__new__(cls)
+        ref.__dict__.update(
+            key=key,
+            images={name: _unpack_locator(*place) for name, place in places.items()} if places else places,
+            size=size,
+            fingerprint=fingerprint,
+            label=label,
+            split=split,
+            columns=columns,
+            failure=tuple(failure) if failure else None,
+            group=group,
+            objects=Objects.unpack(objects) if objects else None,
         )
+        return ref
 
     def pack(self) -> bytes:
         """Packs the reference to bytes. The order of these bytes decides which reference with the same key is first."""
@@ -290,10 +291,3 @@ def file_of_place(place: Sequence[Any]) -> str:
     """Returns the file of a packed locator."""
     file: str = place[1]
     return file
-
-
-def _make_ref(values: dict[str, Any]) -> SampleRef:
-    """Makes a reference without the constructor, which takes three times as long for a frozen dataclass."""
-    ref = object.__new__(SampleRef)
-    object.__setattr__(ref, "__dict__", values)
-    return ref

@@ -19,11 +19,11 @@ NUMBERS = (0, 1, RANGE_BLOCKS - 1, RANGE_BLOCKS, 3 * RANGE_BLOCKS + 7)
 @pytest.fixture
 def results(tmp_path) -> list[BlockResult]:
     """Blocks with a file of failures each, and one without."""
-    made = [BlockResult("train", 5, (), None, Stats())]
+    made = [BlockResult("train", 5, (), Stats())]
     for number in NUMBERS:
         file = tmp_path / f"train-{number:06d}.jsonl"
         file.write_text(f'{{"block": {number}}}\n')
-        made.append(BlockResult("train", number, (), str(file), Stats()))
+        made.append(BlockResult("train", number, (), Stats(), {"failures": (str(file), 9)}))
     return made
 
 
@@ -38,7 +38,7 @@ def collect(results: list[BlockResult], folder: Path, *, blocks: int) -> list[st
 
 def test_files_of_few_blocks_stay_as_they_are(results, tmp_path):
     found = collect(results, tmp_path, blocks=RANGE_BLOCKS)
-    assert found == sorted(result.failures for result in results if result.failures)
+    assert found == sorted(file for result in results for file, _ in result.lists.values())
 
 
 def test_files_of_many_blocks_are_joined_by_range_in_the_order_of_the_blocks(results, tmp_path):
@@ -49,7 +49,8 @@ def test_files_of_many_blocks_are_joined_by_range_in_the_order_of_the_blocks(res
 
 
 def test_each_file_has_its_kind(tmp_path):
-    block = BlockResult("train", 0, (), "failures/train.jsonl", Stats(), changes="changes/train.jsonl")
+    files = {"failures": "failures/train.jsonl", "changes": "changes/train.jsonl"}
+    block = BlockResult("train", 0, (), Stats(), {kind: (file, 9) for kind, file in files.items()})
     with beam.Pipeline() as root:
-        files = root | beam.Create([block]) | CollectFiles(folder=str(tmp_path), blocks=1)
-        assert_that(files, equal_to([("failures", block.failures), ("changes", block.changes)]))
+        found = root | beam.Create([block]) | CollectFiles(folder=str(tmp_path), blocks=1)
+        assert_that(found, equal_to([*files.items()]))

@@ -25,7 +25,7 @@ from beam_tfrecords.nearest import list_known
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.objects.polygons import pack_mask, pack_polygons
+from beam_tfrecords.transforms.objects.polygons import pack_polygons, run_lengths
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Range, RecordRange, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.description import Description, Labels, StoredRecords
 from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
@@ -390,4 +390,4 @@ def _run_lengths_of(data: bytes) -> bytes:
     mask = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE) if data else None
     if mask is None:
         raise SampleError(Stage.LIST, FailureReason.INVALID_MASK, "the mask of an object cannot be decoded")
-    return pack_mask(mask)
+    return run_lengths(mask).pack()
