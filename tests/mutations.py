@@ -47,6 +47,10 @@ class Area:
 
 
 _OF_COLUMNS = ("columns", "column_suggestions", "label_columns", "missing_images", "split_column", "unnamed_columns")
+_OF_DOCUMENTS = (
+    *("documents", "document_fields", "first_samples", "image_finder", "mapped_objects", "mapping", "recognition"),
+    *("trees",),
+)
 AREAS = {
     "annotations": Area(
         ["transforms/sources/annotated/[acvy]*.py", "beam_pipelines/build/checks/annotations.py"],
@@ -92,6 +96,14 @@ AREAS = {
             *("beam_pipelines/test_mask_colors.py", "transforms/test_mask_colors.py"),
         ],
         ["cases/test_cases.py", "properties/test_masks.py"],
+    ),
+    "documents": Area(
+        [f"transforms/sources/annotated/{name}.py" for name in _OF_DOCUMENTS],
+        [
+            f"transforms/sources/documents/test_{name}.py"
+            for name in ("document_source", "mappings", "tools", "mapped_builds")
+        ],
+        ["cases/test_cases.py", "properties/test_known_formats.py"],
     ),
     "tables": Area(
         ["transforms/sources/tables/*.py", *(f"transforms/sources/detect/{name}.py" for name in _OF_COLUMNS)],

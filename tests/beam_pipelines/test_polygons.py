@@ -14,12 +14,15 @@ from tests.beam_pipelines.dataset_checks import find_all
 from tests.beam_pipelines.test_verify_records import rewrite_shard, with_feature
 from tests.refusals import Refusal
 from tests.tensorflow import load
-from tests.transforms.sources.documents.formats import points_of, turned
 
 pytestmark = pytest.mark.tensorflow
 
 SIZE = (60, 40)
-QUAD = turned((20, 12, 44, 28), 25, (32, 20))
+# The corners of the box 20, 12, 44, 28 after a turn by 25 degrees around its center.
+TURN = complex(math.cos(math.radians(25)), math.sin(math.radians(25)))
+CORNERS = [complex(32, 20) + TURN * complex(*one) for one in ((-12, -8), (12, -8), (12, 8), (-12, 8))]
+POINTS = [[one.real, one.imag] for one in CORNERS]
+QUAD = [side for point in POINTS for side in point]
 FIVE = [5, 5, 30, 4, 50, 20, 20, 36, 2, 20]
 # The middle 40 of 60 columns.
 CROP = ["--image_size=40x40", "--resize_mode=crop"]
@@ -148,7 +151,7 @@ def write_as(kind, root, name) -> None:
             json.dumps(
                 {
                     "imagePath": f"{name}.png", "imageData": None, "imageWidth": 60, "imageHeight": 40,
-                    "shapes": [{"label": "ship", "points": points_of(QUAD), "shape_type": "rotation"}],
+                    "shapes": [{"label": "ship", "points": POINTS, "shape_type": "rotation"}],
                 }
             ),
         ),

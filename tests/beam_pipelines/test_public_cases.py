@@ -3,9 +3,8 @@
 | cases | test |
 |---|---|
 | keras-retinanet#309, keras-yolo3#520, Faster_RCNN_Open_Images#37, BDD100K, KITTI (DIGITS#992), VIA in csv and json, \
-ICDAR 2015, VisDrone#2, Supervisely, Label Studio, Ground Truth, Vertex, CrowdHuman | \
-`test_the_documents_of_a_format_are_read_by_an_offered_command` here; their numbers in `documents/test_mappings.py` |
-| labelme#71 with masks | `documents/test_mapped_builds.py` |
+ICDAR 2015, VisDrone#2, Supervisely, Label Studio, Ground Truth, Vertex, CrowdHuman, labelme#71 with masks | \
+`mappings.yaml`, `properties/test_known_formats.py` |
 | driving logs, Great Barrier Reef, labelImg with `label_map.pbtxt` | here |
 | colour masks (tensorflow#37243) | `test_mask_colors.py` |
 | UTKFace, two heads (keras#11638) | `test_heads.py`, `columns.yaml` |
@@ -17,27 +16,13 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
-import PIL.Image
 import pytest
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.features.contents import Content
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, list_samples
-from tests.each import each
-from tests.transforms.sources.documents.formats import FORMATS, IMAGES, LABELS
-from tests.transforms.sources.documents.test_mappings import expected_of
-
-
-def classes_of(argv: list[str], folder: Path) -> Counter[str]:
-    """Class -> number of its objects, or of samples with this label."""
-    listed = list_samples(argv, folder / "listing")
-    if Content.OBJECTS in listed.spec.layout.required:
-        return Counter(str(label) for ref in listed.refs for label in ref.objects.labels)
-    return Counter(str(label) for ref in listed.refs for label in ref.labels)
 
 
 def offers_of(argv: list[str], folder: Path) -> list[list[str]]:
@@ -51,46 +36,6 @@ def save_images(folder: Path, *paths: str) -> None:
     for path in paths:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(PICTURE)
-
-
-# Tables, which need no mapping: with a header, or read as a table of boxes without one.
-TABLES = ("tfod", "retinanet")
-
-
-@each("name", sorted({*FORMATS, *LABELS} - {*TABLES}))
-def test_the_documents_of_a_format_are_read_by_an_offered_command(name, tmp_path):
-    form = FORMATS.get(name)
-    write_photos(tmp_path, form and form.files)
-    write = form.write if form else LABELS[name]
-    offers = offers_of([f"--input={write(tmp_path / 'in')}", "--output=out"], tmp_path)
-    (command,) = (one for one in offers if f"--mapping={name}" in one and "--layout=image" not in one)
-    found = classes_of(command, tmp_path)
-    if name in LABELS:
-        assert found == Counter(f"kind {number}" for number in range(len(IMAGES)))
-    else:
-        assert found == expected_classes(name)
-
-
-@each("name", TABLES)
-def test_a_table_of_boxes_is_read_without_a_mapping(name, tmp_path):
-    write_photos(tmp_path)
-    root = tmp_path / "in" / ("photos" if name == "tfod" else "")
-    argv = [f"--input={FORMATS[name].write(tmp_path / 'in')}", f"--image_root={root}", "--output=out"]
-    found = classes_of(argv, tmp_path)
-    assert {label: count for label, count in found.items() if label != "None"} == expected_classes(name)
-
-
-def write_photos(folder: Path, files: Mapping[str, str] | None = None) -> None:
-    """Writes the images of the formats, name here -> name in the format, below `in/photos`."""
-    (folder / "in/photos").mkdir(parents=True)
-    for name, image in IMAGES.items():
-        PIL.Image.new("RGB", (image.width, image.height)).save(folder / "in/photos" / (files or {}).get(name, name))
-
-
-def expected_classes(name: str) -> Counter[str]:
-    form = FORMATS[name]
-    images = [image for image in IMAGES if image[0] in form.only]
-    return Counter((form.names or {}).get(label, label) for image in images for label, *_ in expected_of(form, image))
 
 
 def test_several_classes_of_an_image_are_offered_with_their_layout_alone(tmp_path):

@@ -122,6 +122,7 @@ PLAIN = picture("gray 8x8")
 _EMPTY = Case("", "", "", {}, frozenset(), {}, {}, {}, False, _DEFAULTS, "", None)
 # What is built before a case -> settings that go with it.
 _BEFORE = {"version": {"versioned": True, "guard": "off"}, "dataset": {"input": "built", "max_failures": 1}}
+_LINES = (".jsonl", ".ndjson", ".odgt", ".manifest")
 # Members of these names are pictures; a mapping stands for a member that is no file, or has other bytes.
 _PICTURE = re.compile(r"\.(?:png|jpe?g)\+*$", re.IGNORECASE)
 
@@ -212,7 +213,7 @@ def _content(name: str, value: Any) -> bytes:
             value = "".join(_xml(value))
         elif name.endswith((".yaml", ".yml")):
             value = yaml.safe_dump(value)
-        elif name.endswith(".jsonl"):
+        elif name.endswith(_LINES):
             value = "".join(json.dumps(row) + "\n" for row in value)
         else:
             # YAML has no single surrogates: '\\ud800' stands for one.

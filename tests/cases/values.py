@@ -1,7 +1,7 @@
 """Tags of YAML for values of cases.
 
 - `!lines [header, {40: "[n].png,[cat|dog]"}]` is a text of lines, also of as many as a number says. `[n]` is the number
-  of such a line, `[cat|dog]` has one word after the other, and `[x*300]` has a character 300 times.
+  of such a line, `[cat|dog]` has one word after the other, and `[x*300]` has a text 300 times.
 - `!in/utf-16 "text"` is a text in an encoding.
 - `!picture red 8x8` has the bytes of a picture.
 - `!tfrecord [{name: text}, {40: {name: 3}}]` is a file of examples, also of as many as a number says; `{context: {...},
@@ -42,7 +42,8 @@ def _lines(parts: Sequence[Any]) -> str:
 def _fill(text: str, number: int) -> str:
     words = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
     chosen = words.sub(lambda match: (parts := match[1].split("|"))[number % len(parts)], text)
-    return re.sub(r"\[(.)\*(\d+)\]", lambda match: match[1] * int(match[2]), chosen).replace("[n]", str(number))
+    repeated = re.sub(r"\[([^\[\]]+|.)\*(\d+)\]", lambda match: match[1] * int(match[2]), chosen)
+    return repeated.replace("[n]", str(number))
 
 
 def parquet_of(

@@ -136,7 +136,7 @@ def _read_json(
             with contextlib.suppress(JsonError) if is_cut else contextlib.nullcontext():
                 for element in read_elements(file, names, of_object=of_object, others=others):
                     if fields is not None:
-                        fields.add(element, f"{'.'.join(names)}{'.*' if of_object else '[]'}")
+                        fields.add(element, ".".join([*names, "*"]) if of_object else f"{'.'.join(names)}[]")
                     yield from rest.find([element]) or ()
             if element is not None:
                 if fields is not None:
