@@ -99,10 +99,7 @@ AREAS = {
     ),
     "documents": Area(
         [f"transforms/sources/annotated/{name}.py" for name in _OF_DOCUMENTS],
-        [
-            f"transforms/sources/documents/test_{name}.py"
-            for name in ("document_source", "mappings", "tools", "mapped_builds")
-        ],
+        [],
         ["cases/test_cases.py", "properties/test_known_formats.py"],
     ),
     "tables": Area(
