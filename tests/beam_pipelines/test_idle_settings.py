@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_tfrecords.beam_pipelines.build.checks.settings import NEEDS
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.transforms.sources.registry import SOURCES
 from tests.each import each
@@ -93,7 +92,6 @@ ALWAYS = {
 
 def test_every_setting_declares_what_it_needs():
     assert SETTINGS.keys() == IDLE.keys() | ALWAYS
-    assert NEEDS.keys() <= IDLE.keys()
     assert {name for entry in SOURCES for name in entry.takes} <= IDLE.keys()
 
 

@@ -41,6 +41,7 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import NAME_RULE, Splits, is_name, read_splits, write_splits
 
+_EXCLUDE, _NEED = "conflicting_settings", "needs_setting"
 # Matches names of files, which are unlikely names of classes.
 _FILE_NAME = re.compile(r"\.(?:txt|names|csv|tsv|lst|list|json|ya?ml|pbtxt)$", re.IGNORECASE)
 
@@ -374,9 +375,8 @@ class BuildSpec(ScheduleSpec, ImageSpec, OutputSettings, SourceSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        broken = next(((message, code) for is_broken, code, message in _rules(self) if is_broken), None)
-        if broken:
-            raise RequestError(broken[0], code=broken[1])
+        for code, message in _find_broken(self):
+            raise RequestError(message, code=code)
 
     @property
     def image(self) -> ImageSpec:
@@ -433,115 +433,79 @@ class BuildSpec(ScheduleSpec, ImageSpec, OutputSettings, SourceSpec):
         return write_settings(self)
 
 
-def _rules(request: BuildSpec) -> Iterator[tuple[bool, str, str]]:
-    """Yields the rules about settings that exclude or need each other: whether one is broken, its code and message."""
+def _find_broken(request: BuildSpec) -> Iterator[tuple[str, str]]:
+    """Yields code and message of each broken rule about settings that exclude or need each other."""
     size, mode, encoding, channels = request.image_size, request.resize_mode, request.image_encoding, request.channels
-    lacks, other = ("transparency", "webp") if channels == 4 else ("gray images", "jpeg")
     fields = request.layout.fields if request.layout else frozenset()
-    has_array, has_several = Content.ARRAY in request.required, bool(request.layout and request.layout.image_names)
-    of_mask = "mask_colors" if request.mask_colors else "mask_values"
+    is_raw, has_array = encoding is ImageEncoding.RAW, Content.ARRAY in request.required
+    shown, other_channels = f"`image_encoding={encoding.value}`", channels not in (None, 1, 3, 4)
+    if request.mask_suffix and not all(part.endswith("/") for part in request.class_masks.values()):
+        yield _EXCLUDE, "`mask_classes` and `mask_suffix` both say how the names of masks end; leave `mask_suffix` out"
+    # Only the layout shows whether raw pixels are arrays.
+    if other_channels and not is_raw:
+        yield "invalid_value", f"`channels={channels}`: expected 1, 3, 4 or keep"
+    if channels is not None and IMPOSSIBLE_CHANNELS.get(encoding) == channels:
+        lacks, other = ("transparency", "webp") if channels == 4 else ("gray images", "jpeg")
+        use = f"use `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`"
+        yield _EXCLUDE, f"`channels={channels}`: {encoding.name} has no {lacks}; {use}"
+    if request.bit_depth == 16 and encoding is not ImageEncoding.PNG:
+        yield _EXCLUDE, f"`bit_depth=16`: {shown} stores 8 bits per channel; use `image_encoding=png`"
+    if request.mask_bit_depth == 8 and request.mask_padding > 255:
+        padding = f"`mask_padding={request.mask_padding}`"
+        yield _EXCLUDE, f"{padding}: 8 bits hold up to 255; use `mask_bit_depth=16`"
+    if request.mask_colors and request.mask_values:
+        yield (
+            _EXCLUDE,
+            "`mask_colors` and `mask_values` exclude each other: a mask has colors or numbers; leave one out",
+        )
     largest = max((number for _, number in request.mask_numbers), default=0)
-    of_map = "map_revision" if request.map_revision else "check_map"
-    grouped = "`stratify`" if request.stratify else f"`group_column={request.group_column}`"
-    yield (
-        bool(request.mask_suffix) and not all(part.endswith("/") for part in request.class_masks.values()),
-        "conflicting_settings",
-        "`mask_classes` and `mask_suffix` both say how the names of masks end; leave `mask_suffix` out",
-    )
-    yield (
-        # Only the layout shows whether raw pixels are arrays.
-        channels not in (None, 1, 3, 4) and encoding is not ImageEncoding.RAW,
-        "invalid_value",
-        f"`channels={channels}`: expected 1, 3, 4 or keep",
-    )
-    yield (
-        channels is not None and IMPOSSIBLE_CHANNELS.get(encoding) == channels,
-        "conflicting_settings",
-        f"`channels={channels}`: {encoding.name} has no {lacks}; "
-        f"use `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`",
-    )
-    yield (
-        request.bit_depth == 16 and encoding is not ImageEncoding.PNG,
-        "conflicting_settings",
-        f"`bit_depth=16`: `image_encoding={encoding.value}` stores 8 bits per channel; use `image_encoding=png`",
-    )
-    yield (
-        request.mask_bit_depth == 8 and request.mask_padding > 255,
-        "conflicting_settings",
-        f"`mask_padding={request.mask_padding}`: 8 bits hold up to 255; use `mask_bit_depth=16`",
-    )
-    yield (
-        bool(request.mask_colors and request.mask_values),
-        "conflicting_settings",
-        "`mask_colors` and `mask_values` exclude each other: a mask has colors or numbers; leave one out",
-    )
-    yield (
-        request.mask_bit_depth == 8 and largest > 255,
-        "conflicting_settings",
-        f"`{of_mask}`: a mask would have the number {largest}, and 8 bits hold up to 255; use `mask_bit_depth=16`",
-    )
-    yield (
-        not request.versioned and request.keep_versions is not None,
-        "needs_setting",
-        "`keep_versions` needs `versioned`; set both, or leave it out",
-    )
-    yield (
-        not request.output,
-        "missing_setting",
-        "`output` is missing; expected the folder of the dataset",
-    )
-    yield (
-        size is None and mode is not ResizeMode.SHORTER,
-        "needs_setting",
-        f"`resize_mode={mode.value}`: without `image_size`, images keep their sizes; use, for example, "
-        "`image_size=224`, or leave `resize_mode` out",
-    )
-    yield (
-        request.class_order is ClassOrder.STABLE and not request.versioned and request.reuse in (None, NO_REUSE),
-        "needs_setting",
-        "`class_order=stable` keeps the indices of a previous dataset, and there is none; use `versioned` or "
-        "`reuse`, or leave it out",
-    )
-    yield (
-        request.map is None and bool(request.map_revision or request.check_map),
-        "needs_setting",
-        f"`{of_map}`: only has an effect with `map`; use, for example, `map=my_steps:clean`",
-    )
-    yield (
-        request.splits.fractions is None and bool(request.stratify or request.group_column),
-        "needs_setting",
-        f"{grouped} needs fractions; use, for example, `splits=train=0.9,test=0.1`",
-    )
-    yield (
-        bool(request.mask_colors and request.mask_classes),
-        "conflicting_settings",
-        "`mask_colors` and `mask_classes` exclude each other: a mask has all classes or one; leave one out",
-    )
-    yield (
-        "image.pixels" in fields and encoding is not ImageEncoding.RAW,
-        "conflicting_settings",
-        f"`image_encoding={encoding.value}`: the layout asks for image.pixels, which is raw; "
-        "use `image_encoding=raw`, or ask for image.encoded",
-    )
-    yield (
-        has_array and encoding is not ImageEncoding.RAW,
-        "conflicting_settings",
-        f"`image_encoding={encoding.value}`: the layout asks for image.array, which is raw; leave "
-        "`image_encoding` out, or ask for image.encoded",
-    )
-    yield (
-        not has_array and channels not in (None, 1, 3, 4),
-        "conflicting_settings",
-        f"`channels={channels}`: expected 1, 3, 4 or keep; `layout=array` stores any number",
-    )
-    yield (
-        has_several and encoding is ImageEncoding.RAW and not (request.has_fixed_size and channels),
-        "needs_setting",
-        "`image_encoding=raw`: an example does not hold the sizes of several images, so they must be equal; use, for "
-        "example, `image_size=224` `resize_mode=pad`",
-    )
-    yield (
-        request.versioned and request.overwrite,
-        "conflicting_settings",
-        "`overwrite` replaces what `versioned` keeps; leave one of them out",
-    )
+    if request.mask_bit_depth == 8 and largest > 255:
+        of_mask = "mask_colors" if request.mask_colors else "mask_values"
+        yield (
+            _EXCLUDE,
+            f"`{of_mask}`: a mask would have the number {largest}, and 8 bits hold up to 255; use `mask_bit_depth=16`",
+        )
+    if not request.versioned and request.keep_versions is not None:
+        yield _NEED, "`keep_versions` needs `versioned`; set both, or leave it out"
+    if not request.output:
+        yield "missing_setting", "`output` is missing; expected the folder of the dataset"
+    if size is None and mode is not ResizeMode.SHORTER:
+        yield (
+            _NEED,
+            f"`resize_mode={mode.value}`: without `image_size`, images keep their sizes; use, for example, "
+            "`image_size=224`, or leave `resize_mode` out",
+        )
+    if request.class_order is ClassOrder.STABLE and not request.versioned and request.reuse in (None, NO_REUSE):
+        yield (
+            _NEED,
+            "`class_order=stable` keeps the indices of a previous dataset, and there is none; use `versioned` or "
+            "`reuse`, or leave it out",
+        )
+    if request.map is None and (request.map_revision or request.check_map):
+        of_map = "map_revision" if request.map_revision else "check_map"
+        yield _NEED, f"`{of_map}`: only has an effect with `map`; use, for example, `map=my_steps:clean`"
+    if request.splits.fractions is None and (request.stratify or request.group_column):
+        grouped = "`stratify`" if request.stratify else f"`group_column={request.group_column}`"
+        yield _NEED, f"{grouped} needs fractions; use, for example, `splits=train=0.9,test=0.1`"
+    if request.mask_colors and request.mask_classes:
+        yield (
+            _EXCLUDE,
+            "`mask_colors` and `mask_classes` exclude each other: a mask has all classes or one; leave one out",
+        )
+    if "image.pixels" in fields and not is_raw:
+        raw = "use `image_encoding=raw`, or ask for image.encoded"
+        yield _EXCLUDE, f"{shown}: the layout asks for image.pixels, which is raw; {raw}"
+    if has_array and not is_raw:
+        out = "leave `image_encoding` out, or ask for image.encoded"
+        yield _EXCLUDE, f"{shown}: the layout asks for image.array, which is raw; {out}"
+    if other_channels and not has_array:
+        yield _EXCLUDE, f"`channels={channels}`: expected 1, 3, 4 or keep; `layout=array` stores any number"
+    has_several = request.layout is not None and request.layout.image_names
+    if has_several and is_raw and not (request.has_fixed_size and channels):
+        yield (
+            _NEED,
+            "`image_encoding=raw`: an example does not hold the sizes of several images, so they must be equal; use, "
+            "for example, `image_size=224` `resize_mode=pad`",
+        )
+    if request.versioned and request.overwrite:
+        yield _EXCLUDE, "`overwrite` replaces what `versioned` keeps; leave one of them out"

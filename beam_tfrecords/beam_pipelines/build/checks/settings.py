@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
@@ -31,159 +31,15 @@ _TABLES = ("csv", "jsonl", "parquet")
 # Arrays whose labels are numbers.
 _NUMBERED = ("idx", "cifar")
 _WEB = ("http://", "https://")
+_OF_BOXES, _OF_NUMBERS = ("box_columns", "box_format", "box_unit"), ("mask_colors", "mask_values")
 # Settings that only act together with others.
 _RESIZING = ("resample", "upscale")
 _QUALITY = (ImageEncoding.JPEG, ImageEncoding.WEBP)
-
-
-# Returns what a setting lacks; "" if it can act.
-Need = Callable[[BuildSpec, Source], str]
-
-
-def _images(spec: BuildSpec, source: Source) -> str:
-    return "" if Content.IMAGE in spec.stored.required or spec.map else "the layout has no image"
-
-
-def _bytes(spec: BuildSpec, source: Source) -> str:
-    return "" if spec.stored.reads_bytes else _images(spec, source)
-
-
-def _labels(spec: BuildSpec, source: Source) -> str:
-    layout = spec.stored
-    is_read = CLASSES & layout.required or spec.map or spec.stratify or spec.classes
-    are_values = spec.label_type is not LabelType.CLASS
-    return "" if is_read or are_values else "the layout has no label"
-
-
-def _mask_numbers(spec: BuildSpec, source: Source) -> str:
-    if source.description.records:
-        return "the masks of a dataset have their numbers already"
-    if spec.stored.draws_mask:
-        return "the masks are drawn from objects"
-    return "" if Content.MASK in spec.stored.required else "the layout has no mask, unlike `layout=segmentation`"
-
-
-def _class_names(spec: BuildSpec, source: Source) -> str:
-    names = "mask_colors" if spec.mask_colors else "mask_classes"
-    if spec.mask_class_names and not CLASSES & spec.stored.required:
-        return f"`{names}` names the classes"
-    return _classes(spec, source)
-
-
-def _classes(spec: BuildSpec, source: Source) -> str:
-    label_type = spec.label_type
-    if label_type is not LabelType.CLASS:
-        return f"labels are not classes with `label_type={label_type.value}`"
-    # Names of classes also say which folders are classes, and what the values of masks are.
-    name_others = source.description.is_inferred_later or Content.MASK in spec.stored.required
-    return "" if name_others else _labels(spec, source)
-
-
-def _class_order(spec: BuildSpec, source: Source) -> str:
-    return "" if spec.stored.heads else _classes(spec, source)
-
-
-def _label_texts(spec: BuildSpec, source: Source) -> str:
-    if spec.label_columns:
-        return "`label_columns` has zeros and ones, which nothing separates"
-    if source.name in _NUMBERED:
-        return "the labels are numbers"
-    has_column = source.description.label_column or spec.map
-    return _labels(spec, source) if has_column else "the input has no column of labels"
-
-
-def _zeros_and_ones(spec: BuildSpec, source: Source) -> str:
-    seen = source.description
-    are_flags = seen.has_several_labels or seen.labels.length or spec.label_columns
-    return _labels(spec, source) if are_flags or spec.map else "the labels are not zeros and ones"
-
-
-def _masks(spec: BuildSpec, source: Source) -> str:
-    # A dataset that is the input hands its settings on.
-    return "" if Stored.MASK in spec.stored.stored or source.description.records else "the layout has no mask"
-
-
-def _arrays(spec: BuildSpec, source: Source) -> str:
-    return "" if Content.ARRAY in spec.stored.required else "the layout has no image.array, unlike `layout=array`"
-
-
-def _colors_of_scans(spec: BuildSpec, source: Source) -> str:
-    return "arrays have the numbers of the file" if Content.ARRAY in spec.stored.required else ""
-
-
-def _colors(spec: BuildSpec, source: Source) -> str:
-    return "arrays have no perceptual hash" if Content.ARRAY in spec.stored.required else _images(spec, source)
-
-
-def _versions(spec: BuildSpec, source: Source) -> str:
-    return "" if spec.versioned else "it needs `versioned`; set both"
-
-
-def _containers(spec: BuildSpec, source: Source) -> str:
-    are_files = source.name in _FOLDERS and source.is_whole
-    return "the input has no archives and tables" if are_files else ""
-
-
-def _objects(spec: BuildSpec, source: Source) -> str:
-    return "" if Content.OBJECTS in spec.stored.required else "the layout has no objects"
-
-
-def _boxes(spec: BuildSpec, source: Source) -> str:
-    if spec.map:
-        return ""
-    return _objects(spec, source) if Content.OBJECTS in source.description.provides else "the input has no boxes"
-
-
-def _text(spec: BuildSpec, source: Source) -> str:
-    table = source.description.table
-    return "the table is not a text file" if table and table.path.lower().endswith(_BINARY) else ""
-
-
-def _cells(spec: BuildSpec, source: Source) -> str:
-    table = source.description.table
-    return "JSON lines have no cells" if table and table.path.lower().endswith(_JSON) else _text(spec, source)
-
-
-def _rows_say_splits(spec: BuildSpec, source: Source) -> str:
-    inputs, column = name_inputs(spec.input), spec.split_column
-    return "`input` says the split of each input" if inputs.splits and column else ""
-
-
-def _join(spec: BuildSpec, source: Source) -> str:
-    return "" if spec.join else "there is no `join`"
-
-
 # `guard` is not among them: a list of flags may say `guard=off` with and without versions.
-_VERSIONED = (
+_OF_VERSIONS = (
     "grace", "accept", "min_count_ratio", "max_count_ratio", "max_failure_rise", "max_share_change", "min_size_ratio",
     "max_size_ratio",
 )  # fmt: skip
-
-
-# Setting -> what it needs. The others need nothing, or another place checks or notes them: the registry, `BuildSpec`,
-# the listing, a source.
-NEEDS: Mapping[str, Need] = {
-    **dict.fromkeys(("image_column", "image_path", "pixels"), _images),
-    **dict.fromkeys(("label_column", "label_columns"), _labels),
-    "label_separator": _label_texts,
-    "unknown_labels": _zeros_and_ones,
-    "split_column": _rows_say_splits,
-    **dict.fromkeys(("box_columns", "box_format", "box_unit"), _boxes),
-    "delimiter": _cells,
-    "encoding": _text,
-    "join_key": _join,
-    "allow_damaged_containers": _containers,
-    **dict.fromkeys(("mask_bit_depth", "mask_padding"), _masks),
-    **dict.fromkeys(("mask_colors", "mask_values"), _mask_numbers),
-    **dict.fromkeys(("array_type", "array_axes", "pages"), _arrays),
-    **dict.fromkeys(_VERSIONED, _versions),
-    "class_names": _class_names,
-    "class_order": _class_order,
-    "near_duplicates": _colors,
-    "window": _colors_of_scans,
-    "max_file_size": _bytes,
-    "invalid_boxes": _objects,
-}
 
 
 def refuse_idle_settings(given: BuildSpec, spec: BuildSpec, source: Source) -> None:
@@ -197,10 +53,73 @@ def refuse_idle_settings(given: BuildSpec, spec: BuildSpec, source: Source) -> N
     Raises:
       RequestError: names a setting and what it lacks.
     """
+    lacks: dict[str, str] = {}
+    for is_unmet, what, *names in _needs(spec, source):
+        if is_unmet:
+            lacks = {**dict.fromkeys(names, what), **lacks}
     for one in settings_of(BuildSpec):
         value = getattr(given, one.name)
-        if one.name in NEEDS and value != one.default and (lacks := NEEDS[one.name](spec, source)):
-            raise _refusal(one.name, one.write(value) if one.in_spec else None, lacks)
+        if one.name in lacks and value != one.default:
+            raise _refusal(one.name, one.write(value) if one.in_spec else None, lacks[one.name])
+
+
+def _needs(spec: BuildSpec, source: Source) -> Sequence[tuple[Any, ...]]:
+    """Returns needs of settings: whether a need is unmet, what is lacking then, and the settings.
+
+    The first unmet need of a setting counts. The other settings need nothing, or another place checks or notes them:
+    the registry, `BuildSpec`, the listing, a source.
+    """
+    layout, seen, kind = spec.stored, source.description, spec.label_type
+    has, table = layout.required, seen.table.path.lower() if seen.table else ""
+    names_masks, is_array = spec.mask_class_names and not CLASSES & has, Content.ARRAY in has
+    has_flags = seen.has_several_labels or seen.labels.length or spec.label_columns
+    are_values = kind is not LabelType.CLASS
+    no_image, no_mask = not (Content.IMAGE in has or spec.map), Content.MASK not in has
+    no_label = not (CLASSES & has or spec.map or spec.stratify or spec.classes or are_values)
+    # Names of classes also say which folders are classes, and what the values of masks are.
+    no_class = no_label and no_mask and not seen.is_inferred_later
+    mask_names = "mask_colors" if spec.mask_colors else "mask_classes"
+    classes_are_values = f"labels are not classes with `label_type={kind.value}`"
+    return (
+        (is_array, "arrays have no perceptual hash", "near_duplicates"),
+        (no_image, "the layout has no image", "image_column", "image_path", "pixels", "near_duplicates"),
+        (no_image and not layout.reads_bytes, "the layout has no image", "max_file_size"),
+        (spec.label_columns, "`label_columns` has zeros and ones, which nothing separates", "label_separator"),
+        (source.name in _NUMBERED, "the labels are numbers", "label_separator"),
+        (not (seen.label_column or spec.map), "the input has no column of labels", "label_separator"),
+        (not (has_flags or spec.map), "the labels are not zeros and ones", "unknown_labels"),
+        (no_label, "the layout has no label", "label_column", "label_columns", "label_separator", "unknown_labels"),
+        (names_masks, f"`{mask_names}` names the classes", "class_names"),
+        (are_values, classes_are_values, "class_names"),
+        (no_class, "the layout has no label", "class_names"),
+        (are_values and not layout.heads, classes_are_values, "class_order"),
+        (no_class and not layout.heads, "the layout has no label", "class_order"),
+        (name_inputs(spec.input).splits and spec.split_column, "`input` says the split of each input", "split_column"),
+        (not spec.map and Content.OBJECTS not in seen.provides, "the input has no boxes", *_OF_BOXES),
+        (not spec.map and Content.OBJECTS not in has, "the layout has no objects", *_OF_BOXES),
+        (Content.OBJECTS not in has, "the layout has no objects", "invalid_boxes"),
+        (table.endswith(_JSON), "JSON lines have no cells", "delimiter"),
+        (table.endswith(_BINARY), "the table is not a text file", "delimiter", "encoding"),
+        (not spec.join, "there is no `join`", "join_key"),
+        (
+            source.name in _FOLDERS and source.is_whole,
+            "the input has no archives and tables",
+            "allow_damaged_containers",
+        ),
+        # A dataset that is the input hands its settings on.
+        (
+            not (Stored.MASK in layout.stored or seen.records),
+            "the layout has no mask",
+            "mask_bit_depth",
+            "mask_padding",
+        ),
+        (seen.records, "the masks of a dataset have their numbers already", *_OF_NUMBERS),
+        (layout.draws_mask, "the masks are drawn from objects", *_OF_NUMBERS),
+        (no_mask, "the layout has no mask, unlike `layout=segmentation`", *_OF_NUMBERS),
+        (not is_array, "the layout has no image.array, unlike `layout=array`", "array_type", "array_axes", "pages"),
+        (is_array, "arrays have the numbers of the file", "window"),
+        (not spec.versioned, "it needs `versioned`; set both", *_OF_VERSIONS),
+    )
 
 
 def refuse_idle_roots(spec: BuildSpec, listing: Listing) -> None:
