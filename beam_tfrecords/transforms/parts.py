@@ -24,6 +24,10 @@ from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 PART_BYTES = 16 << 20
+# Size limit for the values of one key in a shuffle. Flink joins the values that a task sends for a key to one record,
+# and fails the job if this record exceeds a sort buffer: 13 MB for a task manager with 1600m and one slot, 4.4 MB with
+# 2000m and four slots, and half of that in a job with all stages.
+GROUP_BYTES = 2 << 20
 # A GZIP member cannot be cut, so the size of a shard is off by at most one member.
 MEMBERS_PER_SHARD = 8
 # Totals are kept per range of this many blocks. A billion images have about three thousand ranges, which fit into the

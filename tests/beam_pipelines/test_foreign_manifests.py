@@ -18,8 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.beam_pipelines.build.output.run import Run
-from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, Run
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.workspace.counts import BlockCounts

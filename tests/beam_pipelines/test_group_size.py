@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.beam_pipelines.build.resolve import plan_blocks
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
-from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
-from beam_tfrecords.transforms.parts import RANGE_BLOCKS
+from beam_tfrecords.transforms.parts import GROUP_BYTES, RANGE_BLOCKS
 from beam_tfrecords.transforms.sources.source import Source
 
 COUNTS = st.dictionaries(st.sampled_from(["train", "validation", "test"]), st.integers(1, 10**8), min_size=1)

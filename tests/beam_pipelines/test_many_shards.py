@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import pickle
@@ -23,7 +24,7 @@ from beam_tfrecords.dataset import manifest
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.shard_list import read_rows, write_rows
 from beam_tfrecords.dataset.versions import is_whole
-from beam_tfrecords.transforms.publishing.changes import repeats_newest
+from beam_tfrecords.transforms.publishing.changes import History
 from beam_tfrecords.transforms.stats import Stats
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.beam_tfrecords.storage.test_beam_files import DictionaryFiles
@@ -165,11 +166,11 @@ def test_where_the_shards_are_listed_is_no_change(listed, stored):
     one, other = open_dataset(listed), open_dataset(stored)
     values = {**other.manifest, "spec": one.manifest["spec"]}
     values["files"] = {**values["files"], "README.md": one.manifest["files"]["README.md"]}
-    history = SimpleNamespace(newest=one.ref)
-    assert repeats_newest(history, values, other.shards, Stats())
+    is_repeated = functools.partial(History.is_repeated_by, SimpleNamespace(newest=one.ref))
+    assert is_repeated(values, other.shards, Stats())
     changed = [*other.shards[:-1], dataclasses.replace(other.shards[-1], index_sha256="0" * 64)]
-    assert not repeats_newest(history, values, changed, Stats())
-    assert not repeats_newest(history, values, other.shards[:-1], Stats())
+    assert not is_repeated(values, changed, Stats())
+    assert not is_repeated(values, other.shards[:-1], Stats())
 
 
 def test_a_dataset_is_the_input_of_another(listed, stored, tmp_path, build):

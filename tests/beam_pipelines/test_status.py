@@ -17,9 +17,8 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.output import state
-from beam_tfrecords.beam_pipelines.build.output.run import Run
 from beam_tfrecords.beam_pipelines.commands import status as status_command
-from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, Run
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.build_folder import Workspace

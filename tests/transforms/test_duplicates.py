@@ -30,8 +30,7 @@ from beam_tfrecords.transforms.duplicates.search import (
     read_hashes,
     read_images,
 )
-from beam_tfrecords.transforms.group_size import GROUP_BYTES
-from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
+from beam_tfrecords.transforms.parts import GROUP_BYTES, Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.stats import Stats
 from tests.converting import serialize_example
 from tests.transforms.part_writing import add_row

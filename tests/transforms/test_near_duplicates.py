@@ -23,8 +23,7 @@ from beam_tfrecords.transforms.duplicates.near_groups import (
     unpack_rows,
 )
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, part_id
-from beam_tfrecords.transforms.group_size import GROUP_BYTES
-from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
+from beam_tfrecords.transforms.parts import GROUP_BYTES, Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.stats import Stats
 from tests.transforms.part_writing import add_row
 from tests.transforms.test_duplicates import group_by_key, make_search

@@ -22,7 +22,7 @@ from beam_tfrecords.beam_pipelines.limits import prepare_process
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
-from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, Run
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.beam_pipelines.settings.definitions import settings_by_group
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_call
@@ -249,7 +249,6 @@ def _run(
     Raises:
       BuildError: the build failed.
     """
-    from beam_tfrecords.beam_pipelines.build.output.run import Run
     from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
     from beam_tfrecords.beam_pipelines.messages.progress import Progress
 

@@ -15,12 +15,11 @@ from beam_tfrecords.beam_pipelines.build.checks.output import check_output
 from beam_tfrecords.beam_pipelines.build.listing.list_for_build import add_listing, sending_pipeline
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.lock import HeldOutput, LockedOutput, refuse_other
-from beam_tfrecords.beam_pipelines.build.output.run import Run
 from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
 from beam_tfrecords.beam_pipelines.build.prepare import resolve_listed
 from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
-from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, read_job
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, Run, read_job
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.listing.indexing import IndexPlan
 from beam_tfrecords.transforms.request.build_spec import BuildSpec

@@ -21,15 +21,12 @@ from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch
-from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.listing.decisions import Decisions
 from beam_tfrecords.transforms.listing.listing import Listing
 from beam_tfrecords.transforms.listing.ordering import count_blocks
-from beam_tfrecords.transforms.mapping.map_sample import MapSample
-from beam_tfrecords.transforms.parts import PartPolicy
-from beam_tfrecords.transforms.publishing.changes import History
+from beam_tfrecords.transforms.parts import GROUP_BYTES, PartPolicy
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.request.published_settings import published_paths
@@ -41,6 +38,8 @@ from beam_tfrecords.transforms.sources.source_spec import Fingerprint
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.blocks.filtering import Condition
+    from beam_tfrecords.transforms.mapping.map_sample import MapSample
+    from beam_tfrecords.transforms.publishing.changes import History
 
 # Bytes of an index row beside its key.
 _ROW_BYTES = 200
@@ -127,7 +126,7 @@ def plan_blocks(
         libraries=versions,
         group_rows=spec.group_rows,
         last_member_wins=source.description.last_member_wins,
-        map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
+        map=_find_map(spec, layout, records.layout if records else None),
         where=_find_condition(spec.where, layout, dict(heads)),
         # All parts of a small build form one group.
         most_index_bytes=GROUP_BYTES // max(1, sum(blocks.values())),
@@ -201,6 +200,9 @@ def resolve_build(
 
 def _plan_history(spec: BuildSpec, plan: BlockPlan, previous: Previous, version: str) -> History:
     """Returns the history of a new version."""
+    # Only versions need these modules.
+    from beam_tfrecords.transforms.publishing.changes import History
+
     before = previous.version.ref if previous.version else None
     return History(
         root=spec.output,
@@ -215,6 +217,15 @@ def _plan_history(spec: BuildSpec, plan: BlockPlan, previous: Previous, version:
         settings=fill_spec(previous.version.manifest["spec"]) if previous.version else {},
         decisive=tuple(name for name, one in SETTINGS.items() if one.decides_bytes and one.in_spec),
     )
+
+
+def _find_map(spec: BuildSpec, layout: Layout, records: Layout | None) -> MapSample | None:
+    if spec.map is None:
+        return None
+    # Only builds with a function need these modules.
+    from beam_tfrecords.transforms.mapping.map_sample import MapSample
+
+    return MapSample(spec.map, spec.image, layout, records)
 
 
 def _find_condition(where: str | None, layout: Layout, heads: Mapping[str, ClassNames]) -> Condition | None:

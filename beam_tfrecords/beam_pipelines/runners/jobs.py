@@ -1,4 +1,4 @@
-"""The jobs of builds: the record in a build folder, and the loop that follows a job."""
+"""The runs and jobs of builds: their records in a build folder, and the loop that follows a job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import abc
 import contextlib
 import dataclasses
 import enum
+import os
 import re
+import socket
 import sys
 import time
 from typing import Any, Protocol
@@ -16,6 +18,7 @@ from beam_tfrecords.beam_pipelines.limits import describe_shortage
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, describe_exception, without_type
 from beam_tfrecords.storage import StorageError
+from beam_tfrecords.transforms.processes.descendants import is_there
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
@@ -33,6 +36,40 @@ _OS_ERROR = re.compile(r"\w+Error: \[Errno (\d+)\] (.*)")
 _WHILE_RUNNING = re.compile(r" \[while running .*\]")
 _JAVA_FRAME = re.compile(r"^\s+at ", re.MULTILINE)
 _JAVA_ERROR = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One attempt at a build.
+
+    Attributes:
+      began: start of the attempt, in seconds since the epoch, by the clock of its machine.
+      listed: number of samples; 0 if a job is still to list them.
+      done_before: number of samples that earlier attempts had converted.
+      refusal: message of the `RequestError` with which a job that lists the input refuses it; "" if it does not.
+    """
+
+    host: str
+    process: int
+    began: float
+    listed: int = 0
+    blocks: int = 0
+    done_before: int = 0
+    refusal: str = ""
+
+    @classmethod
+    def of_this_process(cls) -> Run:
+        """Returns an attempt that this process makes, or leaves to a job, before the input is listed."""
+        return cls(socket.gethostname(), os.getpid(), time.time())
+
+    @property
+    def launcher(self) -> str:
+        """The process in words, as its lease names it."""
+        return f"process {self.process} on {self.host}"
+
+    def is_alive(self, holder: str | None) -> bool:
+        """Whether the process holds the lease of the output, and, if it is on this machine, exists."""
+        return holder == self.launcher and (self.host != socket.gethostname() or is_there(self.process))
 
 
 @dataclasses.dataclass(frozen=True)

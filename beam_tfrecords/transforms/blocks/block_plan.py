@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
-from beam_tfrecords.transforms.blocks.reuse import ReusePlan
-from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartPolicy
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.blocks.filtering import Condition
+    from beam_tfrecords.transforms.blocks.reuse import ReusePlan
+    from beam_tfrecords.transforms.mapping.map_sample import MapSample
 
 
 def _keep(refs: RefColumns) -> RefColumns:

@@ -14,7 +14,7 @@ import logging
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
@@ -24,10 +24,8 @@ from beam_tfrecords.transforms.blocks.convert_sample import PreparedSample
 from beam_tfrecords.transforms.blocks.fetching import Fetched, FilesSeen, fetch, look_again, read_images
 from beam_tfrecords.transforms.blocks.guard import Convert, check_memory_left, describe_failure, failure_of, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
-from beam_tfrecords.transforms.blocks.reuse import BlockReuse
 from beam_tfrecords.transforms.blocks.rows import join_rows, read_block
 from beam_tfrecords.transforms.libraries import check_libraries
-from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartWriter
 from beam_tfrecords.transforms.processes.worker import is_second_attempt
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, long_bytes
@@ -35,6 +33,10 @@ from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef, is_m
 from beam_tfrecords.transforms.stats import Change, Key, Stats, count_records
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.counts import add_block, add_step
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.blocks.reuse import BlockReuse
+    from beam_tfrecords.transforms.mapping.map_sample import MapSample
 
 # Limits of a batch that is held before writing: samples, and bytes of their converted images and long values. Writing
 # photos one by one took 5% of the time of a build.
@@ -148,7 +150,7 @@ def _write_block(
     """
     folder = BuildFolder(plan.folder)
     seen, clock = FilesSeen(hashes_files=plan.hashes_files), Stopwatch()
-    reuse = BlockReuse(plan.reuse, plan.convert, (split, number)) if plan.reuse else None
+    reuse = plan.reuse.open(plan.convert, (split, number)) if plan.reuse else None
 
     def needs_images(refs: RefColumns) -> list[bool]:
         # The user's function always needs the images, since its result is unknown before it runs.

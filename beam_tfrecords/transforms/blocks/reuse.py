@@ -62,6 +62,14 @@ class ReusePlan:
     hashes_files: bool
     is_same_input: bool = True
 
+    def open(self, convert: ConvertSample, key: BlockKey) -> BlockReuse:
+        """Returns the reuse for the samples of one block.
+
+        Raises:
+          BuildError: as `BlockReuse`.
+        """
+        return BlockReuse(self, convert, key)
+
 
 @dataclasses.dataclass(frozen=True)
 class PreviousRecord:

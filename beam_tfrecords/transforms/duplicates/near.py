@@ -17,6 +17,7 @@ import numpy as np
 from beam_tfrecords.transforms.duplicates.search import MOST_NEAR, DuplicateSearch, PartId, find_bucket, part_id
 from beam_tfrecords.transforms.parts import Part, read_index
 from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.counts import add_step
 
 # (band, range of its values)
 Range: TypeAlias = "tuple[int, int]"
@@ -71,7 +72,7 @@ class NearHashes(NamedTuple):
 
 
 def find_near(bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> NearHashes:
-    """Finds the near hashes that agree in a band.
+    """Finds the near hashes that agree in a band, and counts the range as searched.
 
     Skips pairs that also agree in an earlier band, because that band finds them. A hash that occurs twice forms a pair
     with itself.
@@ -96,6 +97,7 @@ def find_near(bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: D
         kept, is_whole = kept[:MOST_PAIRS], False
     parts = list(_find_parts(packed, np.unique(kept[:, 0]))) if len(kept) else []
     pairs = list(split_rows(kept, kept[:, 0], search.near_buckets))
+    add_step(search.folder, searched=1, ranges=search.ranges)
     return NearHashes(parts, pairs, count_near({"ranges_cut": not is_whole}))
 
 

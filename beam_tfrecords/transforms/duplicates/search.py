@@ -17,8 +17,7 @@ from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
-from beam_tfrecords.transforms.group_size import GROUP_BYTES
-from beam_tfrecords.transforms.parts import Part, PartPolicy, pack_hashes, read_index
+from beam_tfrecords.transforms.parts import GROUP_BYTES, Part, PartPolicy, pack_hashes, read_index
 from beam_tfrecords.transforms.stats import COUNTED
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 

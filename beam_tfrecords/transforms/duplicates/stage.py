@@ -14,14 +14,6 @@ from apache_beam.pvalue import AsSingleton
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, describe_groups, drop_rows
-from beam_tfrecords.transforms.duplicates.near import NearHashes, Range, find_near, read_phashes
-from beam_tfrecords.transforms.duplicates.near_groups import (
-    assign_groups,
-    describe_near,
-    gather_images,
-    merge_pairs,
-    read_near_images,
-)
 from beam_tfrecords.transforms.duplicates.search import (
     DuplicateSearch,
     PartId,
@@ -79,6 +71,16 @@ class FindNearDuplicates(beam.PTransform):
         self._search = search
 
     def expand(self, parts: beam.PCollection[Part]) -> tuple[beam.PCollection, ...]:
+        # Most builds search for no near-duplicates.
+        from beam_tfrecords.transforms.duplicates.near import find_near, read_phashes
+        from beam_tfrecords.transforms.duplicates.near_groups import (
+            assign_groups,
+            describe_near,
+            gather_images,
+            merge_pairs,
+            read_near_images,
+        )
+
         search = self._search
         read = parts | "ReadPhashes" >> beam.Map(storage.with_storage_options(read_phashes), search=search)
         near = (
@@ -87,7 +89,7 @@ class FindNearDuplicates(beam.PTransform):
             | "TakePhashes" >> beam.FlatMap(operator.itemgetter(0))
             | "GroupPhashes" >> beam.GroupByKey()
             # -> NearHashes
-            | "FindNear" >> beam.Map(storage.with_storage_options(_find_near), search=search)
+            | "FindNear" >> beam.Map(storage.with_storage_options(find_near), search=search)
         )
         # -> [N, 2] pairs
         pairs = (
@@ -160,12 +162,6 @@ def _find_repeated(
 ) -> Iterator[tuple[PartId, tuple[bytes, bool]]]:
     yield from find_repeated(bucket, most_rows=search.most_rows)
     add_step(search.folder, searched=1, ranges=search.ranges)
-
-
-def _find_near(bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> NearHashes:
-    near = find_near(bucket, search=search)
-    add_step(search.folder, searched=1, ranges=search.ranges)
-    return near
 
 
 def _pair(joined: tuple[PartId, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[Part, frozenset[int]]]:

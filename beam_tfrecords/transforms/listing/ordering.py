@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.listing.decisions import Decisions
 from beam_tfrecords.transforms.listing.listing import read_chunk
+from beam_tfrecords.transforms.parts import GROUP_BYTES
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey
 

@@ -54,73 +54,67 @@ class History:
     settings: Mapping[str, Any]
     decisive: tuple[str, ...]
 
+    def evaluate(self, manifest: Mapping[str, Any], stats: Stats) -> list[GuardResult]:
+        """Evaluates the guards for a new version; returns all results, violated ones first.
 
-def evaluate_version(history: History, manifest: Mapping[str, Any], stats: Stats) -> list[GuardResult]:
-    """Evaluates the guards for a new version; returns all results, violated ones first.
+        Args:
+          manifest: manifest of the new version; needs neither shards nor files.
+          stats: the counts of its build.
+        """
+        if self.previous is None:
+            return []
+        old = {**self.previous.open().manifest, "spec": self.settings}
+        moved = stats.total("change", Change.MOVED.value) if self.compared else 0
+        guard_results = evaluate(old, manifest, moved=moved, spec=self.schedule, decisive=self.decisive)
+        return sorted(guard_results, key=lambda result: result.holds)
 
-    Args:
-      history: the preceding versions.
-      manifest: manifest of the new version; needs neither shards nor files.
-      stats: the counts of its build.
-    """
-    if history.previous is None:
-        return []
-    old = {**history.previous.open().manifest, "spec": history.settings}
-    moved = stats.total("change", Change.MOVED.value) if history.compared else 0
-    guard_results = evaluate(old, manifest, moved=moved, spec=history.schedule, decisive=history.decisive)
-    return sorted(guard_results, key=lambda result: result.holds)
+    def describe(
+        self, guard_results: Iterable[GuardResult], stats: Stats, *, splits: Iterable[str], files: Iterable[str]
+    ) -> dict[str, Any]:
+        """Returns the content of `changes.json`.
 
+        Args:
+          guard_results: results of `evaluate`.
+          stats: the counts of the build.
+          splits: splits of the new version.
+          files: the lists of changes that blocks have written.
+        """
+        damaged = stats.by("damaged").items()
+        notes = [*self.notes, *(f"{file} is damaged: {count:,} samples converted again" for file, count in damaged)]
+        common = {"notes": notes, "versions": list(self.names)}
+        previous = self.previous
+        if previous is None:
+            why = "no earlier version is whole" if self.notes else "the first version"
+            note = f"{why}: there is nothing to compare it with"
+            return {**CHANGES_FORMAT, "compared_with": None, "note": note, **common}
+        changes: dict[str, Any] = {
+            **CHANGES_FORMAT,
+            "compared_with": storage.basename(previous.path),
+            "nothing_reused_because": self.nothing_reused_because or None,
+            **common,
+        }
+        if self.compared:
+            changes["changes"] = describe_changes(stats, previous=previous.open(), files=files, splits=splits)
+        changes["guards"] = [result.to_json() for result in guard_results]
+        return changes
 
-def describe_version(
-    history: History, guard_results: Iterable[GuardResult], stats: Stats, *, splits: Iterable[str], files: Iterable[str]
-) -> dict[str, Any]:
-    """Returns the content of `changes.json`.
+    def is_repeated_by(self, manifest: Mapping[str, Any], shards: Sequence[Shard], stats: Stats) -> bool:
+        """Whether a version equals the newest one. False if the newest has damaged files, so that it is replaced.
 
-    Args:
-      history: the preceding versions.
-      guard_results: results of `evaluate_version`.
-      stats: the counts of the build.
-      splits: splits of the new version.
-      files: the lists of changes that blocks have written.
-    """
-    damaged = stats.by("damaged").items()
-    notes = [*history.notes, *(f"{file} is damaged: {count:,} samples converted again" for file, count in damaged)]
-    common = {"notes": notes, "versions": list(history.names)}
-    previous = history.previous
-    if previous is None:
-        why = "no earlier version is whole" if history.notes else "the first version"
-        note = f"{why}: there is nothing to compare it with"
-        return {**CHANGES_FORMAT, "compared_with": None, "note": note, **common}
-    changes: dict[str, Any] = {
-        **CHANGES_FORMAT,
-        "compared_with": storage.basename(previous.path),
-        "nothing_reused_because": history.nothing_reused_because or None,
-        **common,
-    }
-    if history.compared:
-        changes["changes"] = describe_changes(stats, previous=previous.open(), files=files, splits=splits)
-    changes["guards"] = [result.to_json() for result in guard_results]
-    return changes
-
-
-def repeats_newest(history: History, manifest: Mapping[str, Any], shards: Sequence[Shard], stats: Stats) -> bool:
-    """Whether a version equals the newest one. False if the newest has damaged files, so that it is replaced.
-
-    Args:
-      history: the preceding versions.
-      manifest: manifest of the version.
-      shards: its shards, by split and number.
-      stats: the counts of its build.
-    """
-    if history.newest is None or stats.by("damaged"):
-        return False
-    previous = history.newest.open()
-    return (
-        bool(_content(previous.manifest) == _content(manifest))
-        and len(previous.shards) == len(shards)
-        and all(map(Shard.__eq__, previous.shards, shards))
-        and not previous.find_missing()
-    )
+        Args:
+          manifest: manifest of the version.
+          shards: its shards, by split and number.
+          stats: the counts of its build.
+        """
+        if self.newest is None or stats.by("damaged"):
+            return False
+        previous = self.newest.open()
+        return (
+            bool(_content(previous.manifest) == _content(manifest))
+            and len(previous.shards) == len(shards)
+            and all(map(Shard.__eq__, previous.shards, shards))
+            and not previous.find_missing()
+        )
 
 
 def describe_changes(stats: Stats, *, previous: Dataset, files: Iterable[str], splits: Iterable[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import CARD, CROISSANT, MANIFEST, REPORT, SHARDS, SUCCESS, ShardNames
@@ -16,10 +16,12 @@ from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.publishing.changes import History
 from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
 from beam_tfrecords.transforms.request.build_spec import Duplicates
 from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats, find_size, share_above
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.publishing.changes import History
 
 
 class WrittenFile(NamedTuple):

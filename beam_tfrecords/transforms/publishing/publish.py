@@ -17,7 +17,6 @@ from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.pointers import point_to
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.transforms.publishing.changes import describe_version, evaluate_version, repeats_newest
 from beam_tfrecords.transforms.publishing.guards import GuardResult, find_violated
 from beam_tfrecords.transforms.publishing.lists import find_examples, read_outcome, write_lists, write_outcome
 from beam_tfrecords.transforms.publishing.metadata import write_files
@@ -60,7 +59,7 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     check_counts(stats, listed=publication.listed)
     causes = tuple(publication.find_causes(stats))
     history = None if causes else publication.history
-    guard_results = evaluate_version(history, publication.describe(stats), stats) if history else []
+    guard_results = history.evaluate(publication.describe(stats), stats) if history else []
     is_strict = history is not None and history.schedule.guard is GuardMode.STRICT
     violated = tuple(find_violated(guard_results)) if is_strict else ()
     reasons = stats.failure_reasons() if causes else {}
@@ -160,9 +159,7 @@ def publish_dataset(
     if history and (decision.publishes or decision.violated):
         splits = [split for split in publication.listed if split]
         changes = [file for kind, file in of_blocks if kind == "changes"]
-        changed[CHANGES] = json_file(
-            describe_version(history, decision.guard_results, stats, splits=splits, files=changes)
-        )
+        changed[CHANGES] = json_file(history.describe(decision.guard_results, stats, splits=splits, files=changes))
     if not decision.publishes:
         write()
         for name, content in changed.items():
@@ -184,7 +181,7 @@ def publish_dataset(
         "files": {name: file.sha256 for name, file in files.items()},
         "sizes": {name: file.bytes for name, file in files.items()},
     }
-    if history and repeats_newest(history, values, shards, stats):
+    if history and history.is_repeated_by(values, shards, stats):
         write_outcome(publication, stats, folder=folder, is_unchanged=True)
         return
     check_sizes(publication, shards)

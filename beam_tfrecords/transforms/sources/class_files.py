@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
@@ -25,6 +26,8 @@ _SHARED = (
     "labels.txt", "labels.json", "label_names.txt", "names.txt", "names.json", "names.yml", "names.yaml",
     "categories.txt", "categories.json", "data.yaml",
 )  # fmt: skip
+# Class lists of labelImg, CVAT and Roboflow, in folders without a data file.
+YOLO_LIST = re.compile(r"(?:class(?:es)?|_darknet\.labels|predefined_classes|[^/]*\.names)(?:\.txt)?", re.IGNORECASE)
 # In a bucket, each name costs a request in every build.
 _REMOTE = ("classes.txt", "class_names.txt", "class_indices.json", "labels.txt", LABEL_MAP)
 

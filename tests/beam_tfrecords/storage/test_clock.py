@@ -8,8 +8,8 @@ import time
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.build.output.run import Run
 from beam_tfrecords.beam_pipelines.build.output.state import describe_builds
+from beam_tfrecords.beam_pipelines.runners.jobs import Run
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.state_files import write_state

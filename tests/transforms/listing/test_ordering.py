@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.transforms.blocks.rows import read_block
-from beam_tfrecords.transforms.group_size import GROUP_BYTES
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes
 from beam_tfrecords.transforms.listing import stage as ordering
 from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.listing.ordering import BLOCK_BYTES, assign_blocks, count_blocks, find_block
 from beam_tfrecords.transforms.listing.stage import AssignOrder
+from beam_tfrecords.transforms.parts import GROUP_BYTES
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from tests.converting import pack_refs

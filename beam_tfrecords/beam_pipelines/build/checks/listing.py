@@ -35,8 +35,7 @@ from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported
 
 if TYPE_CHECKING:
-    from beam_tfrecords.transforms.listing.listing import Listing
-    from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
+    from beam_tfrecords.transforms.listing.listing import Listing, ObjectTotals
 
 _MOST_CHOICES = 3
 # Source for folders of files other than images -> the content that it reads.
@@ -386,8 +385,7 @@ def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
     from beam_tfrecords.transforms.blocks.fetching import read_image
     from beam_tfrecords.transforms.images.decode import open_image
     from beam_tfrecords.transforms.images.orient import orientation_of
-    from beam_tfrecords.transforms.listing.listing import read_refs
-    from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
+    from beam_tfrecords.transforms.listing.listing import ObjectTotals, read_refs
 
     totals = ObjectTotals()
     annotated = (ref for ref in read_refs(listing) if ref.failure is None and ref.objects and ref.objects.labels)

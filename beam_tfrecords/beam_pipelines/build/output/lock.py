@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.output import check_location, check_output
 from beam_tfrecords.beam_pipelines.build.output.previous import read_version
-from beam_tfrecords.beam_pipelines.build.output.run import Run
 from beam_tfrecords.beam_pipelines.runners.find_runner import WritingJob, find_running, find_writing
+from beam_tfrecords.beam_pipelines.runners.jobs import Run
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset.files import SUCCESS
 from beam_tfrecords.dataset.versions import remove

@@ -231,11 +231,11 @@ def plan_reuse(
       versions: library -> version.
       blocks: split -> number of blocks.
     """
-    # It needs NumPy and Arrow, which a refused request does not.
-    from beam_tfrecords.transforms.blocks.reuse import ReusePlan
-
     if previous is None:
         return None, ""
+    # Only builds with a previous dataset need these modules.
+    from beam_tfrecords.transforms.blocks.reuse import ReusePlan
+
     old = previous.manifest
     if old["spec"]["seed"] != spec.seed:
         return None, f"seed changed from {old['spec']['seed']} to {spec.seed}, and with it the order"

@@ -13,13 +13,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.output.previous import open_newest, read_version
-from beam_tfrecords.beam_pipelines.build.output.run import Run
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, UNPUBLISHED, WRONG_REQUEST
 from beam_tfrecords.beam_pipelines.messages.outcomes import Unpublished
 from beam_tfrecords.beam_pipelines.messages.summary import HEADERS
 from beam_tfrecords.beam_pipelines.messages.values import format_time
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_state
-from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, JobState, Phase, is_advancing, read_job
+from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, JobState, Phase, Run, is_advancing, read_job
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.dataset.dataset import Dataset, open_published
 from beam_tfrecords.dataset.files import SUCCESS, UNCHANGED

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.sources.annotated.yolo_labels import read_text
-from beam_tfrecords.transforms.sources.class_files import read_classes
+from beam_tfrecords.transforms.sources.class_files import YOLO_LIST, read_classes
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
@@ -24,8 +23,6 @@ from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
 from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, SPLIT_NAMES, split_of_folder
 
 DARKNET = ".data"
-# Class lists of labelImg, CVAT and Roboflow, in folders without a data file.
-NAME_LIST = re.compile(r"(?:class(?:es)?|_darknet\.labels|predefined_classes|[^/]*\.names)(?:\.txt)?", re.IGNORECASE)
 _SPLITS = ("train", "val", "valid", "validation", "test")
 # The number of classes is that of the names.
 _KEYS = frozenset({*_SPLITS, "path", "names", "kpt_shape", "nc", "classes"})
@@ -187,7 +184,7 @@ def _read_folder(folder: str) -> YoloData:
     lists = []
     for entry in storage.list_files(root, literal=True):
         path, _, name = entry.path[len(root) + 1 :].rpartition("/")
-        if NAME_LIST.fullmatch(name):
+        if YOLO_LIST.fullmatch(name):
             lists.append(entry.path)
         elif skipped_kind(name) is None and has_extension(name):
             folders[path] = next(filter(None, map(split_of_folder, path.split("/"))), None)

@@ -9,9 +9,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.sources.annotated.recognition import fitting_mappings, suggest_mapping
-from beam_tfrecords.transforms.sources.annotated.yolo_data import NAME_LIST
-from beam_tfrecords.transforms.sources.annotated.yolo_labels import holds_shares
+from beam_tfrecords.transforms.sources.class_files import YOLO_LIST
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
@@ -67,9 +65,17 @@ def find_formats(tree: FolderTree, roots: Sequence[str]) -> dict[str, str]:
             images = {name.rpartition(".")[0] for _, one in tree.walk() for _, name in one.names}
             both = sorted(stems.keys() & images)
             some = [_read_start(_below(roots, path, stems[one])) for one in both[:_MOST_LOOKED_INTO]] if roots else []
-            if (in_labels and both) or any(map(holds_shares, some)):
+            if (in_labels and both) or _hold_shares(some):
                 kinds.setdefault(YOLO, f"{path}/*.txt")
     return kinds
+
+
+def _hold_shares(texts: Sequence[bytes]) -> bool:
+    """Whether one of some texts has boxes of YOLO."""
+    # Most folders have no such texts.
+    from beam_tfrecords.transforms.sources.annotated.yolo_labels import holds_shares
+
+    return any(map(holds_shares, texts))
 
 
 def describe_documents(tree: FolderTree, roots: Sequence[str]) -> list[str]:
@@ -91,6 +97,9 @@ def _find_mappings(tree: FolderTree, roots: Sequence[str]) -> dict[str, str]:
         if (name := next((one for one in tree.others(path) if one.lower().endswith(extension)), None))
     )
     for path, name, extension in itertools.islice(files, _MOST_LOOKED_INTO) if roots else ():
+        # Most folders have no documents.
+        from beam_tfrecords.transforms.sources.annotated.recognition import fitting_mappings
+
         whole = _below(roots, path, name)
         for mapping in () if _holds_coco(whole) else fitting_mappings(storage.stat(whole)):
             found.setdefault(mapping, join(path, f"*{extension}"))
@@ -127,10 +136,12 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
     data_files = _data_files(tree, [root])
     for path, name in data_files:
         yield [_objects(YOLO, {"input": _below([root], path, name)})]
-    has_names = any(NAME_LIST.fullmatch(name) for path, _ in tree.walk() for name in tree.others(path))
+    has_names = any(YOLO_LIST.fullmatch(name) for path, _ in tree.walk() for name in tree.others(path))
     if has_names or (not data_files and YOLO in find_formats(tree, [root])):
         yield [_objects(YOLO, {"input": root, "source": "yolo"})]
     for name in _find_mappings(tree, [root]):
+        from beam_tfrecords.transforms.sources.annotated.recognition import suggest_mapping
+
         yield [suggest_mapping(name)]
     bases = find_voc(tree)
     if not bases and any(".xml" in {**folder.others} for _, folder in tree.walk()):
