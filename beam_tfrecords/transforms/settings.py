@@ -127,6 +127,11 @@ def setting(
 
 # Defines settings of the input, which decide which samples exist and what their references contain.
 input_setting = functools.partial(setting, group=INPUT, decides_records=False)
+# Defines settings of the output, and those of them that no byte of a shard depends on; the same for rejected images.
+output_setting = functools.partial(setting, group=OUTPUT, decides_records=False)
+describing_setting = functools.partial(setting, group=OUTPUT, decides_bytes=False)
+failure_setting = functools.partial(setting, group=FAILURES, decides_records=False)
+limit_setting = functools.partial(setting, group=FAILURES, decides_bytes=False)
 
 
 def settings_of(kind: type) -> Sequence[Setting]:

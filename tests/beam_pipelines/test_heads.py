@@ -165,7 +165,7 @@ def test_names_of_the_request_are_in_index_order_and_numbers_count_in_it(tmp_pat
 
 def test_classes_that_the_names_lack_are_refused(tmp_path):
     layout = {**LAYOUT, "gender": {**HEADS["gender"], "class_names": ["m", "x"]}}
-    with refuses("unknown_class", "layout", says=["'gender'", "'f'", "3 samples"]):
+    with refuses("unknown_class", "layout", says=["'gender'", "'f'", "3 of 6 samples"]):
         make(SOURCES["csv"](tmp_path), tmp_path / "out", layout=layout)
 
 

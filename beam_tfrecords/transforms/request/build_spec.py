@@ -27,7 +27,12 @@ from beam_tfrecords.transforms.settings import (
     INPUT,
     OUTPUT,
     check_unique,
+    describing_setting,
+    failure_setting,
+    input_setting,
+    limit_setting,
     one_of,
+    output_setting,
     setting,
     share,
     slice_of,
@@ -173,61 +178,47 @@ def _name_by_input(earlier: Mapping[str, Any]) -> str:
 class OutputSettings:
     """Settings of classes and splits, of the output, and of rejected samples."""
 
-    class_names: ClassList | None = setting(
+    class_names: ClassList | None = input_setting(
         None,
         help="names in index order: comma-separated, or a file of them",
         shown_default="the labels, sorted",
-        group=INPUT,
         read=read_class_names,
         write=_write_class_names,
-        decides_records=False,
     )
-    class_order: ClassOrder | None = setting(
+    class_order: ClassOrder | None = input_setting(
         None,
         help="indices of classes that `class_names` does not give: stable, as in the version before, with new classes "
         "behind them; or sorted",
         shown_default="stable with `versioned`, else sorted",
-        group=INPUT,
         read=one_of(ClassOrder),
-        decides_records=False,
     )
-    splits: Splits = setting(
+    splits: Splits = input_setting(
         Splits(),
         help="auto, train=0.9,validation=0.1 or train=FOLDER,validation=FOLDER",
-        group=INPUT,
         read=read_splits,
         write=write_splits,
-        decides_records=False,
     )
-    stratify: bool = setting(
+    stratify: bool = input_setting(
         False,
         help="the fractions in `splits` hold within each class, to the sample, or as well as whole groups allow",
-        group=INPUT,
         read=switch,
-        decides_records=False,
     )
-    limit: int | None = setting(
+    limit: int | None = input_setting(
         None,
         help="build from at most N samples, chosen by a hash of seed and key from all splits, for a first try",
-        group=INPUT,
         read=whole_number(1),
-        decides_records=False,
     )
     # First the raw value of the request, later the `UserFunction` that is found for it.
-    map: Any = setting(
+    map: Any = input_setting(
         None,
         help="your own function for each sample, such as my_steps:clean in my_steps.py",
-        group=INPUT,
         read=read_map,
         write=write_map,
-        decides_records=False,
     )
-    map_revision: str | None = setting(
+    map_revision: str | None = input_setting(
         None,
         help="a word to change when the function behaves differently with the same source, as after a new model file",
-        group=INPUT,
         read=read_text,
-        decides_records=False,
     )
     check_map: bool = setting(
         False,
@@ -237,50 +228,27 @@ class OutputSettings:
         decides_bytes=False,
         in_spec=False,
     )
-    where: str | None = setting(
+    where: str | None = input_setting(
         None,
         help="condition over index columns and columns of the layout, such as \"height > 64 and label = 'cat'\"; "
         "samples that do not fulfill it are filtered",
-        group=INPUT,
         read=read_condition,
-        decides_records=False,
     )
-    output: str = setting(
-        "",
-        help="the folder of the dataset",
-        group=OUTPUT,
-        read=read_output,
-        decides_bytes=False,
-        paths="other",
-    )
-    name: str = setting(
+    output: str = describing_setting("", help="the folder of the dataset", read=read_output, paths="other")
+    name: str = describing_setting(
         "",
         default_from=_name_by_input,
         help="name of the dataset",
         shown_default="made from the input's",
-        group=OUTPUT,
         read=read_name,
-        decides_bytes=False,
     )
-    description: str | None = setting(
-        None, help="description of the dataset, for its card", group=OUTPUT, read=read_text, decides_bytes=False
+    description: str | None = describing_setting(None, help="description of the dataset, for its card", read=read_text)
+    license: str | None = describing_setting(
+        None, help="license of the data, such as CC-BY-4.0 or a URL, for its card", read=read_text
     )
-    license: str | None = setting(
-        None,
-        help="license of the data, such as CC-BY-4.0 or a URL, for its card",
-        group=OUTPUT,
-        read=read_text,
-        decides_bytes=False,
-    )
-    homepage: str | None = setting(
-        None, help="URL of the origin of the data, for its card", group=OUTPUT, read=read_url, decides_bytes=False
-    )
-    citation: str | None = setting(
-        None,
-        help="how to cite the data, such as an entry of BibTeX, for its card",
-        group=OUTPUT,
-        read=read_citation,
-        decides_bytes=False,
+    homepage: str | None = describing_setting(None, help="URL of the origin of the data, for its card", read=read_url)
+    citation: str | None = describing_setting(
+        None, help="how to cite the data, such as an entry of BibTeX, for its card", read=read_citation
     )
     layout: Layout | None = setting(
         None,
@@ -293,73 +261,38 @@ class OutputSettings:
         read=parse_layout,
         write=_write_layout,
     )
-    shard_size: int = setting(
-        150 * 10**6,
-        help="size of a shard",
-        shown_default="150MB",
-        group=OUTPUT,
-        read=number_of_bytes,
-        decides_records=False,
+    shard_size: int = output_setting(150 * 10**6, help="size of a shard", shown_default="150MB", read=number_of_bytes)
+    num_shards: int | None = output_setting(None, help="fixed number of shards per split", read=whole_number(1))
+    compression: Compression = output_setting("none", help="none or gzip", read=read_compression)
+    seed: int = output_setting(0, help="seed of the order and of fractions of splits", read=whole_number(0, 10**18 - 1))
+    overwrite: bool = describing_setting(False, help="replace a finished dataset", read=switch, in_spec=False)
+    max_failures: float = limit_setting(
+        0.01, help="share of the samples that may fail; with more, nothing is published", read=share
     )
-    num_shards: int | None = setting(
-        None, help="fixed number of shards per split", group=OUTPUT, read=whole_number(1), decides_records=False
-    )
-    compression: Compression = setting(
-        "none", help="none or gzip", group=OUTPUT, read=read_compression, decides_records=False
-    )
-    seed: int = setting(
-        0,
-        help="seed of the order and of fractions of splits",
-        group=OUTPUT,
-        read=whole_number(0, 10**18 - 1),
-        decides_records=False,
-    )
-    overwrite: bool = setting(
-        False, help="replace a finished dataset", group=OUTPUT, read=switch, decides_bytes=False, in_spec=False
-    )
-    max_failures: float = setting(
-        0.01,
-        help="share of the samples that may fail; with more, nothing is published",
-        group=FAILURES,
-        read=share,
-        decides_bytes=False,
-    )
-    allow_damaged_containers: bool = setting(
+    allow_damaged_containers: bool = limit_setting(
         False,
         help="publish the readable part of cut or damaged archives and tables; how many samples they have lost "
         "is unknown",
-        group=FAILURES,
         read=switch,
-        decides_bytes=False,
     )
     max_file_size: int = setting(
         10**9, help="larger image files are rejected unread", shown_default="1GB", group=FAILURES, read=number_of_bytes
     )
-    image_timeout: int = setting(
-        60, help="seconds that one image may take", group=FAILURES, read=whole_number(1), decides_records=False
+    image_timeout: int = failure_setting(60, help="seconds that one image may take", read=whole_number(1))
+    duplicates: Duplicates = failure_setting(
+        Duplicates.KEEP, help="images with the same bytes: keep, drop (all except one) or fail", read=one_of(Duplicates)
     )
-    duplicates: Duplicates = setting(
-        Duplicates.KEEP,
-        help="images with the same bytes: keep, drop (all except one) or fail",
-        group=FAILURES,
-        read=one_of(Duplicates),
-        decides_records=False,
-    )
-    near_duplicates: int = setting(
+    near_duplicates: int = limit_setting(
         0,
         help="lists images that look nearly the same: their 64-bit perceptual hashes differ in at most N bits, such as "
         "4; 0 searches for none",
-        group=FAILURES,
         read=whole_number(0, 10),
-        decides_bytes=False,
     )
     # `ConvertSample.sample_hashes` includes this setting only for samples with boxes.
-    invalid_boxes: InvalidBoxes = setting(
+    invalid_boxes: InvalidBoxes = failure_setting(
         InvalidBoxes.REJECT,
         help="a box without a size, or outside its image: reject the image, or drop the box and count it",
-        group=FAILURES,
         read=one_of(InvalidBoxes),
-        decides_records=False,
     )
 
 

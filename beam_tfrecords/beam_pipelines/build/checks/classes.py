@@ -242,23 +242,40 @@ def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, foun
 
 def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names: ClassNames) -> ClassNames:
     """Checks that labels are among the class names of the request; tolerates as many as may fail."""
+    present = {class_names.find(label) for label in listing.labels}
+    known = [name for index, name in enumerate(class_names.names) if index in present]
+    fits = not spec.classes and 0 < len(known) <= 2 * _MOST_CLASSES
+    leave = f"use `classes={','.join(known)}` to leave them out" if fits else ""
+    named = f"`class_names={','.join(class_names.names)}`"
+    if unknown := _describe_unknown(named, class_names, listing.labels, spec, listing, otherwise=leave):
+        raise RequestError(unknown, code="unknown_class")
+    return _check_names(class_names, spec, listing)
+
+
+def _describe_unknown(
+    named: str,
+    classes: ClassNames,
+    labels: Mapping[Scalar, int],
+    spec: BuildSpec,
+    listing: Listing,
+    *,
+    otherwise: str = "",
+) -> str:
+    """Describes labels that are not among the classes of the request; "" if no more samples have one than may fail.
+
+    Args:
+      otherwise: advice for labels that are like no class.
+    """
     unknown: dict[Scalar, int] = {
-        label: count for label, count in listing.labels.items() if label is not None and class_names.find(label) is None
+        label: count for label, count in labels.items() if label is not None and classes.find(label) is None
     }
     samples = sum(unknown.values())
-    if samples > spec.max_failures * listing.total:
-        shown = ", ".join(sorted(map(repr, unknown))[:5])
-        present = {class_names.find(label) for label in listing.labels}
-        known = [name for index, name in enumerate(class_names.names) if index in present]
-        hint = did_you_mean(str(min(unknown, key=str)), class_names.names)
-        fits = not hint and not spec.classes and 0 < len(known) <= 2 * _MOST_CLASSES
-        raise RequestError(
-            f"`class_names={','.join(class_names.names)}`: {samples} of {listing.total} samples have a class "
-            f"that is not among them: {shown}{', …' if len(unknown) > 5 else ''}{f'; {hint}' if hint else ''}"
-            + (f"; use `classes={','.join(known)}` to leave them out" if fits else ""),
-            code="unknown_class",
-        )
-    return _check_names(class_names, spec, listing)
+    if samples <= spec.max_failures * listing.total:
+        return ""
+    shown = ", ".join(sorted(map(repr, unknown))[:_MOST_SHOWN]) + (", …" if len(unknown) > _MOST_SHOWN else "")
+    hint = did_you_mean(str(min(unknown, key=str)), classes.names) or otherwise
+    what = f"{samples} of {listing.total} samples have a class that is not among them"
+    return f"{named}: {what}: {shown}{f'; {hint}' if hint else ''}"
 
 
 def _number_classes(
@@ -270,14 +287,14 @@ def _number_classes(
     return _check_names(numbered, spec, listing)
 
 
-def _check_names(class_names: ClassNames, spec: BuildSpec, listing: Listing) -> ClassNames:
-    """Refuses names that TFDS cannot read from its label file."""
+def _check_names(class_names: ClassNames, spec: BuildSpec, listing: Listing, *, where: str = "") -> ClassNames:
+    """Refuses names that TFDS cannot read from its label file; `where` names a feature with its own classes."""
     unfit = [name for name in class_names.names if not fits_label_file(name)]
     if unfit:
         raise RequestError(
-            f"class {unfit[0]!r} starts or ends with a space or contains a line break, so TensorFlow Datasets would "
-            "read another name; rename the class in the input",
-            _suggest_stripped(unfit[0], spec, listing),
+            f"{where}class {unfit[0]!r} starts or ends with a space or contains a line break, so TensorFlow Datasets "
+            "would read another name; rename the class in the input",
+            [] if where else _suggest_stripped(unfit[0], spec, listing),
             code="invalid_class_name",
         )
     return class_names
@@ -336,14 +353,10 @@ def resolve_heads(
             # The suggestions of labels are settings, which do not act here.
             raise RequestError(f"{where}: {error}", code=error.code) from error
         if head.class_names and spec.map is None:
-            _check_head(where, found[name], labels, most=spec.max_failures * listing.total)
-        unfit = next((one for one in found[name].names if not fits_label_file(one)), None)
-        if unfit is not None:
-            raise RequestError(
-                f"{where}: class {unfit!r} starts or ends with a space or contains a line break, so TensorFlow "
-                "Datasets would read another name; rename the class in the input",
-                code="invalid_class_name",
-            )
+            named = f"{where}: class_names: [{', '.join(found[name].names)}]"
+            if unknown := _describe_unknown(named, found[name], labels, spec, listing):
+                raise RequestError(unknown, code="unknown_class")
+        _check_names(found[name], spec, listing, where=f"{where}: ")
         tally.notes += [f"feature {name!r}: {note}" for note in notes]
     return found
 
@@ -402,16 +415,3 @@ def _declared(head: Feature, names: Sequence[str] | None) -> ClassNames | None:
             code="class_names_differ",
         )
     return ClassNames(tuple(names), names_of=dict(enumerate(names)))
-
-
-def _check_head(where: str, classes: ClassNames, labels: Mapping[Scalar, int], *, most: float) -> None:
-    """Checks that labels are among the class names of the request; tolerates as many as may fail."""
-    unknown = {label: count for label, count in labels.items() if classes.find(label) is None}
-    if sum(unknown.values()) > most:
-        shown = ", ".join(sorted(map(repr, unknown))[:_MOST_SHOWN]) + (", …" if len(unknown) > _MOST_SHOWN else "")
-        raise RequestError(
-            f"{where}: class_names are {', '.join(classes.names[:_MOST_SHOWN])}"
-            f"{', …' if len(classes.names) > _MOST_SHOWN else ''}, and {sum(unknown.values()):,} samples have other "
-            f"classes: {shown}",
-            code="unknown_class",
-        )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import functools
+from collections.abc import Iterator
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import SUCCESS
@@ -14,7 +16,7 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage.paths import literal_prefix
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
-from beam_tfrecords.transforms.sources.braces import expand_braces, has_braces
+from beam_tfrecords.transforms.sources.braces import expand_braces
 from beam_tfrecords.transforms.sources.inputs import (
     has_wildcards,
     name_inputs,
@@ -35,17 +37,13 @@ def check_output(spec: BuildSpec) -> list[str]:
       RequestError: the output contains a finished dataset that may not be replaced, or files that are not ours.
     """
     versioned = spec.versioned
-    try:
+    with _reaching(spec.output):
         is_finished, latest, versions = storage.run_concurrently(
             spec.output,
             functools.partial(storage.exists, storage.join(spec.output, SUCCESS)),
             functools.partial(read_latest, spec.output),
             functools.partial(list_versions, spec.output),
         )
-    except (OSError, storage.SchemeError) as error:
-        if isinstance(error, OSError) and storage.is_service_fault(error):
-            raise BuildError(f"{error}; once this is fixed, run the same command again") from error
-        raise RequestError(f"`output={spec.output}`: cannot be reached: {error}", code="output_unreachable") from error
     # Files of other programs are refused by their names.
     is_finished = is_finished and not is_foreign(spec.output)
     has_versions = bool(latest) or any(version.state is State.FINISHED for version in versions)
@@ -81,12 +79,8 @@ def check_location(spec: BuildSpec) -> None:
     Raises:
       RequestError: the output cannot be reached, is a file, or overlaps the input.
     """
-    try:
+    with _reaching(spec.output):
         is_file = storage.is_file(spec.output)
-    except (OSError, storage.SchemeError) as error:
-        if isinstance(error, OSError) and storage.is_service_fault(error):
-            raise BuildError(f"{error}; once this is fixed, run the same command again") from error
-        raise RequestError(f"`output={spec.output}`: cannot be reached: {error}", code="output_unreachable") from error
     if is_file:
         raise RequestError(f"`output={spec.output}`: is a file; expected a folder", code="not_a_folder")
     output = storage.real_path(spec.output)
@@ -96,39 +90,38 @@ def check_location(spec: BuildSpec) -> None:
         raise RequestError(
             f"`output={spec.output}`: {temporary} links to {leads_to}; remove the link", code="linked_workspace"
         )
-    for word in name_inputs(spec.input).paths:
-        for path in expand_braces(word) if has_braces(word) and names_several(word) else [word]:
-            if _reads_in(path, output):
-                raise RequestError(
-                    f"`output={spec.output}`: lies inside `input={word}`, so the next build would read it as input; "
-                    "choose a folder outside",
-                    code="overlapping_folders",
-                )
-            _refuse_around(spec.output, "input", path)
-    for _, path in map(split_of_word, spec.mask_root):
-        if _is_in(output, storage.real_path(path)):
+    inputs = name_inputs(spec.input).paths
+    places = [("input", path) for word in inputs for path in (expand_braces(word) if names_several(word) else [word])]
+    places += [("mask_root", path) for _, path in map(split_of_word, spec.mask_root)]
+    places += [("image_root", path) for _, path in map(split_of_word, spec.image_root)]
+    places += [("reuse", spec.reuse)] if spec.reuse and spec.reuse != NO_REUSE else []
+    for setting, path in places:
+        is_inside = _reads_in(path, output) if setting == "input" else _is_in(output, storage.real_path(path))
+        # Folders of images may hold the output, and the reused dataset may be the output.
+        may_be_there = setting == "image_root" or (setting == "reuse" and output == storage.real_path(path))
+        if is_inside and not may_be_there:
             raise RequestError(
-                f"`output={spec.output}`: lies inside `mask_root={path}`; choose a folder outside",
+                f"`output={spec.output}`: lies inside `{setting}={path}`; choose a folder outside",
                 code="overlapping_folders",
             )
-        _refuse_around(spec.output, "mask_root", path)
-    for _, path in map(split_of_word, spec.image_root):
-        _refuse_around(spec.output, "image_root", path)
-    reuse = spec.reuse
-    if reuse not in (None, NO_REUSE) and _is_in(output, reused := storage.real_path(reuse)) and output != reused:
-        raise RequestError(
-            f"`output={spec.output}`: lies inside `reuse={reuse}`; choose a folder outside", code="overlapping_folders"
-        )
+        start = literal_prefix(path).rpartition("/")[0] or "/" if has_wildcards(path) else path
+        if setting != "reuse" and not storage.is_web(path) and _is_in(storage.real_path(start), output):
+            raise RequestError(
+                f"`output={spec.output}`: holds `{setting}={path}`, so the dataset would be among its own input; "
+                "choose a separate folder",
+                code="overlapping_folders",
+            )
 
 
-def _refuse_around(output: str, setting: str, path: str) -> None:
-    start = literal_prefix(path).rpartition("/")[0] or "/" if has_wildcards(path) else path
-    if not storage.is_web(path) and _is_in(storage.real_path(start), storage.real_path(output)):
-        raise RequestError(
-            f"`output={output}`: holds `{setting}={path}`, so the dataset would be among its own input; choose a "
-            "separate folder",
-            code="overlapping_folders",
-        )
+@contextlib.contextmanager
+def _reaching(output: str) -> Iterator[None]:
+    """Raises `RequestError` if an output cannot be reached, and `BuildError` for a service fault."""
+    try:
+        yield
+    except (OSError, storage.SchemeError) as error:
+        if isinstance(error, OSError) and storage.is_service_fault(error):
+            raise BuildError(f"{error}; once this is fixed, run the same command again") from error
+        raise RequestError(f"`output={output}`: cannot be reached: {error}", code="output_unreachable") from error
 
 
 def _reads_in(path: str, output: str) -> bool:
