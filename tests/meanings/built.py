@@ -10,11 +10,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.beam_pipelines.settings.definitions import read_request
 from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.tfrecord import read_records
-from beam_tfrecords.transforms.request.published_settings import published_paths
 from tests.conftest import run_command
 from tests.meanings.program import Reading, read_example, read_input, scratch_folder
 from tests.plain_runner import plain_pipelines
@@ -80,6 +79,6 @@ def find_difference(settings: Mapping[str, Any]) -> str:
         wrong = next(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
         return f"{wrong}: {there.get(wrong)}, not {here.get(wrong)}"
     # The notes of a build are those of its manifest, whose paths are relative.
-    notes = published_paths(read_request({**settings, "output": "out"})).publish_text(listed.text)
+    notes = read_request({**settings, "output": "out"}).published_paths.publish_text(listed.text)
     lost = [line for line in notes.splitlines() if line not in built.text and not line.startswith("classes")]
     return f"does not say: {lost[0]}" if lost else ""

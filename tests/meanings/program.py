@@ -22,8 +22,7 @@ from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
 from beam_tfrecords.beam_pipelines.messages.summary import describe_classes, describe_reasons, describe_skipped
-from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.beam_pipelines.settings.definitions import read_request, show_flags
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.features import example_pb2
 from beam_tfrecords.features.contents import Content

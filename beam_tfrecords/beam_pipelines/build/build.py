@@ -24,8 +24,7 @@ from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, Run
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
-from beam_tfrecords.beam_pipelines.settings.definitions import settings_by_group
-from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_call
+from beam_tfrecords.beam_pipelines.settings.definitions import read_call, settings_by_group
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.errors import BuildError, LimitError, RequestError, naming_end

@@ -40,8 +40,7 @@ from beam_tfrecords.beam_pipelines.messages.summary import (
     format_table,
 )
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
-from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_call
+from beam_tfrecords.beam_pipelines.settings.definitions import read_call, show_flags
 from beam_tfrecords.errors import RequestError, SampleError, naming_end
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.layouts import Layout

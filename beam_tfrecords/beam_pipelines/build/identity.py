@@ -13,8 +13,7 @@ from beam_tfrecords.transforms.identity import digest
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
-from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.request.published_settings import publish_settings, published_paths
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, publish_settings
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.judge import find_unused
 from beam_tfrecords.transforms.sources.meaning.ledger import (
@@ -57,7 +56,7 @@ def describe_metadata(
       ledger: fields of the input that are not stored, or under another number.
       read_with: as `ListedInput.read_with`.
     """
-    paths = published_paths(spec)
+    paths = spec.published_paths
     return {
         "skipped": {
             kind: {"files": count, "examples": tally.examples[kind]} for kind, count in sorted(tally.counts.items())

@@ -120,7 +120,6 @@ def prepare_build(
         previous=previous,
         version=version,
         fence=fence,
-        is_new=output.is_new,
     )
 
 

@@ -29,7 +29,6 @@ from beam_tfrecords.transforms.listing.ordering import count_blocks
 from beam_tfrecords.transforms.parts import GROUP_BYTES, PartPolicy
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
-from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, estimate_output
@@ -112,7 +111,7 @@ def plan_blocks(
             records=records.layout if records else None,
             keeps_stored=records is not None and records.fits(spec.image),
             heads=dict(heads),
-            paths=published_paths(spec),
+            paths=spec.published_paths,
         ),
         seed=spec.seed,
         blocks=blocks,
@@ -149,7 +148,6 @@ def resolve_build(
     previous: Previous,
     version: str | None,
     fence: Fence,
-    is_new: bool,
 ) -> ResolvedBuild:
     """Returns one attempt at a build.
 
@@ -162,7 +160,6 @@ def resolve_build(
       previous: the previous datasets.
       version: name of the version that it writes, or None.
       fence: the right to publish it.
-      is_new: whether the output was empty.
     """
     layout, class_names = plan.convert.layout, plan.convert.class_names
     search = DuplicateSearch(
@@ -191,8 +188,8 @@ def resolve_build(
         metadata=metadata,
         count_shards=ShardPolicy(spec.shard_size, spec.num_shards).count,
         fence=fence,
-        is_new=is_new,
-        paths=published_paths(spec),
+        is_new=plan.is_new,
+        paths=spec.published_paths,
         history=_plan_history(spec, plan, previous, version) if version is not None else None,
     )
     return ResolvedBuild(spec, chunks, listing.decisions, plan, search, publication)
@@ -212,7 +209,7 @@ def _plan_history(spec: BuildSpec, plan: BlockPlan, previous: Previous, version:
         names=previous.names,
         compared=plan.reuse is not None and plan.reuse.previous == before,
         nothing_reused_because=plan.nothing_reused_because,
-        notes=tuple(map(published_paths(spec).publish_text, previous.notes)),
+        notes=tuple(map(spec.published_paths.publish_text, previous.notes)),
         schedule=slice_of(ScheduleSpec, spec),
         settings=fill_spec(previous.version.manifest["spec"]) if previous.version else {},
         decisive=tuple(name for name, one in SETTINGS.items() if one.decides_bytes and one.in_spec),

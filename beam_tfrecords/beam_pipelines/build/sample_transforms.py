@@ -18,8 +18,7 @@ from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
-from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec
-from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec, read_request
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout, parse_layout

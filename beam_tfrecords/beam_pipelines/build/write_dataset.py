@@ -20,8 +20,7 @@ from beam_tfrecords.beam_pipelines.build.pipeline import build_pipeline
 from beam_tfrecords.beam_pipelines.build.prepare import resolve_listed
 from beam_tfrecords.beam_pipelines.build.resolve import ResolvedBuild
 from beam_tfrecords.beam_pipelines.build.sample_transforms import refuse_others
-from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
-from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_request
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.listing.indexing import IndexPlan
 from beam_tfrecords.transforms.listing.stage import ListSamples

@@ -25,7 +25,7 @@ from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.settings.command_line import find_summary_files, parse_arguments
-from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.beam_pipelines.settings.definitions import read_request
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import change_command
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset.files import CHANGES, FAILURES

@@ -36,7 +36,7 @@ def export(argv: Sequence[str]) -> int:
 def _refuse_files(path: str, to: str) -> RequestError:
     """Returns the error for record files of another program; offers a conversion that was tried."""
     from beam_tfrecords.beam_pipelines.build.listing.trial import try_reading
-    from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+    from beam_tfrecords.beam_pipelines.settings.definitions import read_request
 
     message = f"{path} has TFRecord files of another program; expected the `output` of a build"
     request = {"source": "tfrecord", "input": path, "image_encoding": "keep", "output": f"{to.rstrip('/')}-tfrecords"}

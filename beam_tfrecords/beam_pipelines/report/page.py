@@ -35,7 +35,7 @@ from beam_tfrecords.dataset.schema import Check, read_json
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.reading.reading_code import reading_code
-from beam_tfrecords.transforms.request.published_settings import publish_settings
+from beam_tfrecords.transforms.request.build_spec import publish_settings
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger
 
 _MOST_CLASSES = 60

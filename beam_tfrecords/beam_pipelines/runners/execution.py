@@ -35,19 +35,15 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-    """The runner and options for pipelines.
+    """Where pipelines run.
 
     Attributes:
       runner: the runner.
-      beam_runner: Beam's runner; None until a pipeline runs, unless it is needed earlier.
-      options: Beam's options; None until a pipeline runs, unless they are needed earlier.
       quiet: whether to hide progress.
       keeps_job: whether a submitted job continues on its cluster after SIGTERM.
     """
 
     runner: Runner
-    beam_runner: PipelineRunner | None = None
-    options: PipelineOptions | None = None
     quiet: bool = False
     keeps_job: bool = False
 
@@ -60,19 +56,20 @@ class Execution:
         """
         runner.arguments.check_known()
         execution = cls(runner, quiet=quiet, keeps_job=keeps_job)
-        return execution._with_beam() if runner.needs_answers else execution
+        if runner.needs_answers:
+            _ = execution._of_beam
+        return execution
 
-    def _with_beam(self) -> Execution:
-        """Returns this execution with Beam's runner and options."""
-        if self.options is not None:
-            return self
+    @functools.cached_property
+    def _of_beam(self) -> tuple[PipelineRunner, PipelineOptions]:
+        """Beam's runner and options, which are made when a pipeline runs, or earlier if a cluster must answer."""
         from apache_beam.options.pipeline_options import PipelineOptions
 
         completed = self.runner.complete()
         if self.runner.note and not self.quiet:
             show(*self.runner.note.splitlines(), file=sys.stderr)
         options = PipelineOptions(completed)
-        return dataclasses.replace(self, beam_runner=self.runner.create(options), options=options)
+        return self.runner.create(options), options
 
     def run(
         self,
@@ -125,13 +122,12 @@ class Execution:
     def _run_once(
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None, *, wait: bool
     ) -> JobRecord | None:
-        ready = self._with_beam()
-        assert ready.options is not None
+        beam_runner, options = self._of_beam
         try:
             with keep_interrupts(), without_notebooks(), with_own_random_numbers():
                 import apache_beam as beam
 
-                pipeline = beam.Pipeline(runner=ready.beam_runner, options=ready.options)
+                pipeline = beam.Pipeline(runner=beam_runner, options=options)
                 add_stages(pipeline)
                 job = self.runner.submit(pipeline, functools.partial(_remember, folder))
                 return self._follow(job, wait=wait)

@@ -11,7 +11,7 @@ import re
 import socket
 import sys
 import time
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.limits import describe_shortage
@@ -152,27 +152,13 @@ class JobState:
         return self.phase in (Phase.RUNNING, Phase.UNKNOWN)
 
 
-class Job(Protocol):
-    """A submitted job."""
-
-    @property
-    def record(self) -> JobRecord | None:
-        """Record for the build folder; None for a job that ends with this process."""
-
-    def wait(self) -> None:
-        """Waits until the job has finished; raises the runner's exception if it fails."""
-
-    def cancel(self) -> None:
-        """Asks the runner to end the job."""
-
-
 class FollowedJob(abc.ABC):
     """A job that any launcher can follow by querying the runner, even if another launcher submitted it."""
 
     @property
     @abc.abstractmethod
     def record(self) -> JobRecord:
-        """See `Job`."""
+        """Record for the build folder."""
 
     @abc.abstractmethod
     def state(self) -> JobState:
@@ -242,20 +228,24 @@ class FollowedJob(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class PipelineJob:
-    """A job that Beam follows: only its launcher can query it, or it ends with the launcher."""
+    """A job that Beam follows: only its launcher can query it, or it ends with the launcher, without a record."""
 
     record: JobRecord | None
     result: Any
 
     def wait(self) -> None:
-        """See `Job`."""
+        """Waits until the job has finished; raises the runner's exception if it fails."""
         self.result.wait_until_finish()
 
     def cancel(self) -> None:
-        """See `Job`; a job without a record ends with this process."""
+        """Asks the runner to end the job; a job without a record ends with this process."""
         if self.record is not None:
             with contextlib.suppress(Exception):  # Reports the interruption even if the cancellation fails.
                 self.result.cancel()
+
+
+# A submitted job.
+Job: TypeAlias = FollowedJob | PipelineJob
 
 
 def is_advancing(last_block: float | None) -> bool:

@@ -115,72 +115,40 @@ class ServerJob(FollowedJob):
                 raise UnreachableError(f"the job server at {self.endpoint}", str(error.details())) from error
 
 
-@dataclasses.dataclass(frozen=True)
-class _JobServer:
-    """A job server that Beam starts on this machine.
-
-    Attributes:
-      flags: names and values of flags, unless the user gives one.
-      words: further words for Beam.
-      jar: flag of a job server in Java, its name in `jar_folder`, and Beam's name for it; None for another program.
-      master: flag of the cluster's address, and its default; None without a cluster.
-    """
-
-    flags: tuple[tuple[str, str], ...] = ()
-    words: tuple[str, ...] = ()
-    jar: tuple[str, str, str] | None = None
-    master: tuple[str, str] | None = None
-
-
-_SERVERS = {
-    "sparkrunner": _JobServer(
-        jar=("spark_job_server_jar", "spark-3-job-server/spark-3-job-server.jar", "spark:3"),
-        master=("spark_master_url", "local[4]"),
-    ),
-    "prismrunner": _JobServer(
-        # Beam shows Prism's console output at any log level.
-        flags=(("prism_log_kind", "text"),),
-        # Otherwise Beam reuses the Prism of an earlier pipeline in this process and ignores `prism_location`.
-        words=("--experiments=disable_prism_server_singleton",),
-    ),
-}
-
-
 class PortableRunner(Runner):
     """A job server: the one at `job_endpoint`, or one that Beam starts and that ends with its launcher."""
 
     @property
-    def _server(self) -> _JobServer | None:
-        """The job server that Beam starts; None for one of the user, or one that only Beam knows."""
-        is_given = self.arguments.given["job_endpoint"] is not None
-        return None if is_given else _SERVERS.get(self.name.rpartition(".")[2].lower())
+    def _server(self) -> str:
+        """The runner whose job server Beam starts; "" for a server of the user, or one that only Beam knows."""
+        name = self.name.rpartition(".")[2].lower()
+        is_ours = self.arguments.given["job_endpoint"] is None and name in ("sparkrunner", "prismrunner")
+        return name if is_ours else ""
 
     def complete(self) -> list[str]:
-        server = self._server
-        if server is None:
+        if not self._server:
             return super().complete()
-        filled = dict(server.flags)
-        if server.jar is not None:
-            if shutil.which("java") is None:
-                raise RequestError(
-                    f"`runner={self.name}` needs Java, and there is no java on the PATH; install Java 11 or 17",
-                    code="missing_program",
-                )
-            flag, name, target = server.jar
-            filled |= self.arguments.worker_flags()
-            if self.arguments.given[flag] is None:
-                filled[flag] = find_jar(name, target)
-        if server.master is not None:
-            flag, default = server.master
-            master = str(self.arguments.given[flag] or default)
-            if cores := re.fullmatch(r"local\[(\d+)\]", master):
-                filled["sdk_worker_parallelism"] = cores[1]
-            self.note = f"Spark at {master}; set: {self.arguments.describe(filled)}"
-            filled["job_name"] = self.name_job()
-        return [*self.arguments.add(filled), *server.words]
+        if self._server == "prismrunner":
+            # Beam shows Prism's console output at any log level. It would reuse the Prism of an earlier pipeline in
+            # this process, and ignore `prism_location`.
+            words = self.arguments.add({"prism_log_kind": "text"})
+            return [*words, "--experiments=disable_prism_server_singleton"]
+        if shutil.which("java") is None:
+            raise RequestError(
+                f"`runner={self.name}` needs Java, and there is no java on the PATH; install Java 11 or 17",
+                code="missing_program",
+            )
+        filled = self.arguments.worker_flags()
+        if self.arguments.given["spark_job_server_jar"] is None:
+            filled["spark_job_server_jar"] = find_jar("spark-3-job-server/spark-3-job-server.jar", "spark:3")
+        master = str(self.arguments.given["spark_master_url"] or "local[4]")
+        if cores := re.fullmatch(r"local\[(\d+)\]", master):
+            filled["sdk_worker_parallelism"] = cores[1]
+        self.note = f"Spark at {master}; set: {self.arguments.describe(filled)}"
+        return self.arguments.add({**filled, "job_name": self.name_job()})
 
     def submit(self, pipeline: beam.Pipeline, remember: Callable[[JobRecord], None]) -> Job:
-        if self._server is None:
+        if not self._server:
             return super().submit(pipeline, remember)
         before = find_children()
         result = pipeline.run()

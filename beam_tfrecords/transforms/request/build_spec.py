@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.byte_sizes import number_of_bytes
+from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.layouts import Layout, parse_layout
@@ -34,6 +35,7 @@ from beam_tfrecords.transforms.settings import (
     one_of,
     output_setting,
     setting,
+    settings_of,
     share,
     slice_of,
     switch,
@@ -361,6 +363,22 @@ class BuildSpec(ScheduleSpec, ImageSpec, OutputSettings, SourceSpec):
         classes = self.class_masks
         return (BACKGROUND, *classes) if classes else ()
 
+    @property
+    def published_paths(self) -> PublishedPaths:
+        """The published paths of the request.
+
+        Those of a function's samples start at the folder of its module; those of a function without a module, and of
+        `WriteDataset`, at the folder that contains the output.
+        """
+        settings = self.to_json()
+        words = _words(settings, "input")
+        if not any(word.startswith("/") or storage.has_scheme(word) for word in words):
+            # Not the current folder: a scheduler may start each build in another one, and workers have their own.
+            modules = list(self.input_function.paths.values()) if self.input_function else []
+            words += modules or [storage.join(storage.dirname(self.output), "*")]
+        reuse = self.reuse
+        return PublishedPaths.of(words, [*_words(settings, "other"), *([reuse] if reuse else [])])
+
     def to_json(self) -> dict[str, Any]:
         """Returns all settings as in a spec file, including defaults."""
         return write_settings(self)
@@ -442,3 +460,50 @@ def _find_broken(request: BuildSpec) -> Iterator[tuple[str, str]]:
         )
     if request.versioned and request.overwrite:
         yield _EXCLUDE, "`overwrite` replaces what `versioned` keeps; leave one of them out"
+
+
+# Setting -> what its paths are.
+_PATHS = {one.name: one.paths for one in settings_of(BuildSpec) if one.paths}
+# A path, after its split or name if it has one: train=/data/photos.
+_WORD = re.compile(r"((?:[A-Za-z][A-Za-z0-9_]*=)?)(.*)", re.DOTALL)
+
+
+def publish_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns plain settings without local paths and without the output. Published settings stay unchanged."""
+    paths = PublishedPaths.of(_words(settings, "input"), _words(settings, "other"))
+
+    def publish(word: str) -> str:
+        start, path = _WORD.fullmatch(word).groups()  # type: ignore[union-attr]
+        return f"{start}{paths.publish(path)}"
+
+    def publish_name(word: str) -> str:
+        published = paths.publish(word)
+        return published if published in ("", word) or not published.startswith("@") else storage.basename(word)
+
+    published = {name: value for name, value in settings.items() if name != "output"}
+    for name in _PATHS.keys() & published.keys():
+        published[name] = _map(publish if _PATHS[name] == "input" else publish_name, published[name])
+    return published
+
+
+def _words(settings: Mapping[str, Any], kind: str) -> list[str]:
+    """Returns the paths in plain settings, without their splits and names."""
+    found: list[str] = []
+
+    def add(word: str) -> str:
+        found.append(_WORD.fullmatch(word)[2])  # type: ignore[index]
+        return word
+
+    for name, paths in _PATHS.items():
+        if paths == kind:
+            _map(add, settings.get(name))
+    return found
+
+
+def _map(function: Callable[[str], str], value: Any) -> Any:
+    """Applies a function to all strings of a plain value."""
+    if isinstance(value, Mapping):
+        return {name: _map(function, one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_map(function, one) for one in value]
+    return function(value) if isinstance(value, str) else value

@@ -17,8 +17,13 @@ from beam_tfrecords import habits
 from beam_tfrecords.beam_pipelines.commands.cli import _COMMANDS
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, add_beam_flags, flag_names, parse_arguments
-from beam_tfrecords.beam_pipelines.settings.definitions import RUNNER_FLAGS, SETTINGS, show_flags
-from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_call, read_request
+from beam_tfrecords.beam_pipelines.settings.definitions import (
+    RUNNER_FLAGS,
+    SETTINGS,
+    read_call,
+    read_request,
+    show_flags,
+)
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.habits import explain_name, find_command
 from beam_tfrecords.nearest import find_near

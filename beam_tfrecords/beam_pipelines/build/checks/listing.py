@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
-from beam_tfrecords.beam_pipelines.build.checks.split_lists import check_split_lists
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import Content
@@ -109,6 +108,9 @@ def check_listing(
         tally.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing, tally)
     if source.name in _ANNOTATED or Content.MASK in spec.required:
+        # Most requests need no such lists.
+        from beam_tfrecords.beam_pipelines.build.checks.split_lists import check_split_lists
+
         check_split_lists(spec, source, listing)
     _check_masks(spec, source, listing, tally)
     tally.notes += _describe_scales(spec, listing)

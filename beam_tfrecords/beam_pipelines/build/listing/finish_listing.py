@@ -23,7 +23,6 @@ from beam_tfrecords.transforms.listing.shared_keys import find_shared_key
 from beam_tfrecords.transforms.listing.stratifying import find_strata
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
-from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.sources.detect.path_splits import (
     MOST_DEPTH,
     PathSplits,
@@ -57,7 +56,7 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
         missing=frozenset(spec.missing_values),
         # The rows of a table have ids as keys then, and images in files.
         paths_are_images=spec.key_column is not None and source.description.unit == "row" and source.is_whole,
-        paths=published_paths(spec),
+        paths=spec.published_paths,
     )
 
 

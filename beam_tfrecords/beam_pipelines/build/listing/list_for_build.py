@@ -29,7 +29,6 @@ from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.listing.indexing import IndexPlan, write_partitions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
@@ -67,7 +66,7 @@ def list_for_build(
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as here, contextlib.ExitStack() as stack:
         if not source.is_whole:
             partitions = source.partitions
-            paths, by_folders = published_paths(spec), source.description.is_inferred_later
+            paths, by_folders = spec.published_paths, source.description.is_inferred_later
             identity = identify_partitions(partitions, source.read_with, paths)
             # Files beside archives, such as those of class names, change no listing of their members.
             raw = identify_partitions(partitions, {}, paths) if by_folders else identity
@@ -115,7 +114,7 @@ def _would_repeat(spec: BuildSpec, identity: str, folder: str, output: LockedOut
     return (
         newest is not None
         and would_repeat(previous, spec, identify_request(spec, identity))
-        and _are_same(newest.manifest.get("read_with"), published_paths(spec))
+        and _are_same(newest.manifest.get("read_with"), spec.published_paths)
     )
 
 

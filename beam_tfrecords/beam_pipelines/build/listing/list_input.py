@@ -26,7 +26,6 @@ from beam_tfrecords.transforms.listing.listing import Listing, write_listing
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import Source
@@ -182,7 +181,7 @@ def collect_listing(spec: BuildSpec, source: Source, folder: str, partitions: It
     listing, source = finish_listing(listing, spec, source, tally, BuildFolder(folder).listing)
     if source.is_whole:
         return ListedInput(listing.fingerprint, listing, tally, source, folder)
-    paths = published_paths(spec)
+    paths = spec.published_paths
     identity = identify_partitions(source.partitions, source.read_with, paths)
     # If the files beside the containers are unknown, only the listing shows whether something has changed.
     fingerprint = identity if read_with is not None else f"{identity}-{listing.fingerprint}"

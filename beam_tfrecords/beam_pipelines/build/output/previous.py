@@ -28,7 +28,6 @@ from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import record_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.request.published_settings import published_paths
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
@@ -151,7 +150,7 @@ def would_repeat(previous: Previous, spec: BuildSpec, metadata: Mapping[str, Any
     return (
         version is not None
         and spec.fingerprint is Fingerprint.STAT
-        and version.is_made_of(published_paths(spec))
+        and version.is_made_of(spec.published_paths)
         and version.states(metadata)
         and not version.find_missing()
         and TRIED_AGAIN.isdisjoint(version.manifest["failure_reasons"])
@@ -252,7 +251,7 @@ def plan_reuse(
         blocks=blocks,
         takes_images=not changes and images[0] == images[1],
         hashes_files=spec.fingerprint is Fingerprint.CONTENT,
-        is_same_input=previous.is_made_of(published_paths(spec)),
+        is_same_input=previous.is_made_of(spec.published_paths),
     )
     if not changes and images[0] != images[1]:
         changes = ["layout changed in what it holds of the image"]
