@@ -397,8 +397,11 @@ def _find_broken(request: BuildSpec) -> Iterator[tuple[str, str]]:
         yield "invalid_value", f"`channels={channels}`: expected 1, 3, 4 or keep"
     if channels is not None and IMPOSSIBLE_CHANNELS.get(encoding) == channels:
         lacks, other = ("transparency", "webp") if channels == 4 else ("gray images", "jpeg")
-        use = f"use `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`"
-        yield _EXCLUDE, f"`channels={channels}`: {encoding.name} has no {lacks}; {use}"
+        yield (
+            _EXCLUDE,
+            f"`channels={channels}`: {encoding.name} has no {lacks}; use `image_encoding=png`, "
+            f"`image_encoding={other}` or `image_encoding=raw`",
+        )
     if request.bit_depth == 16 and encoding is not ImageEncoding.PNG:
         yield _EXCLUDE, f"`bit_depth=16`: {shown} stores 8 bits per channel; use `image_encoding=png`"
     if request.mask_bit_depth == 8 and request.mask_padding > 255:
@@ -444,11 +447,17 @@ def _find_broken(request: BuildSpec) -> Iterator[tuple[str, str]]:
             "`mask_colors` and `mask_classes` exclude each other: a mask has all classes or one; leave one out",
         )
     if "image.pixels" in fields and not is_raw:
-        raw = "use `image_encoding=raw`, or ask for image.encoded"
-        yield _EXCLUDE, f"{shown}: the layout asks for image.pixels, which is raw; {raw}"
+        yield (
+            _EXCLUDE,
+            f"{shown}: the layout asks for image.pixels, which is raw; use `image_encoding=raw`, or ask for "
+            "image.encoded",
+        )
     if has_array and not is_raw:
-        out = "leave `image_encoding` out, or ask for image.encoded"
-        yield _EXCLUDE, f"{shown}: the layout asks for image.array, which is raw; {out}"
+        yield (
+            _EXCLUDE,
+            f"{shown}: the layout asks for image.array, which is raw; leave `image_encoding` out, or ask for "
+            "image.encoded",
+        )
     if other_channels and not has_array:
         yield _EXCLUDE, f"`channels={channels}`: expected 1, 3, 4 or keep; `layout=array` stores any number"
     has_several = request.layout is not None and request.layout.image_names

@@ -245,7 +245,7 @@ def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names:
     present = {class_names.find(label) for label in listing.labels}
     known = [name for index, name in enumerate(class_names.names) if index in present]
     fits = not spec.classes and 0 < len(known) <= 2 * _MOST_CLASSES
-    leave = f"use `classes={','.join(known)}` to leave them out" if fits else ""
+    leave = f"; use `classes={','.join(known)}` to leave them out" if fits else ""
     named = f"`class_names={','.join(class_names.names)}`"
     if unknown := _describe_unknown(named, class_names, listing.labels, spec, listing, otherwise=leave):
         raise RequestError(unknown, code="unknown_class")
@@ -273,9 +273,9 @@ def _describe_unknown(
     if samples <= spec.max_failures * listing.total:
         return ""
     shown = ", ".join(sorted(map(repr, unknown))[:_MOST_SHOWN]) + (", …" if len(unknown) > _MOST_SHOWN else "")
-    hint = did_you_mean(str(min(unknown, key=str)), classes.names) or otherwise
+    hint = did_you_mean(str(min(unknown, key=str)), classes.names)
     what = f"{samples} of {listing.total} samples have a class that is not among them"
-    return f"{named}: {what}: {shown}{f'; {hint}' if hint else ''}"
+    return f"{named}: {what}: {shown}{f'; {hint}' if hint else otherwise}"
 
 
 def _number_classes(
