@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_tfrecords.beam_pipelines.commands.verify import find_problems
@@ -19,9 +18,9 @@ def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(datasets, 
     shared.mkdir()
     other = shared / "findings-00000-of-00001"
     other.write_text(json.dumps(["pets", "the finding of another run", None, None, False]) + "\n")
-    execution = Execution(
-        find_runner(["--runner=PrismRunner", f"--temp_location={shared}"]), FnApiRunner(), PipelineOptions([])
-    )
+    runner = find_runner(["--runner=PrismRunner", f"--temp_location={shared}"])
+    runner.complete, runner.create = list, lambda options: FnApiRunner()
+    execution = Execution(runner)
 
     def find(path) -> list[Finding]:
         dataset = open_dataset(str(path))

@@ -25,32 +25,12 @@ from beam_tfrecords.transforms.settings import whole_number
 
 # Flags that a runner reads or sets.
 _FLAGS = (
-    "runner",
-    "direct_running_mode",
-    "direct_num_workers",
-    "job_endpoint",
-    "job_name",
-    "environment_type",
-    "environment_config",
-    "environment_cache_millis",
-    "environment_option",
-    "environment_options",
-    "sdk_worker_parallelism",
-    "parallelism",
-    "flink_master",
-    "flink_version",
-    "flink_job_server_jar",
-    "prism_log_kind",
-    "spark_master_url",
-    "spark_job_server_jar",
-    "temp_location",
-    "template_location",
-    "resource_hints",
-    "flexrs_goal",
-    "num_workers",
-    "max_num_workers",
-    "machine_type",
-)
+    "runner", "direct_running_mode", "direct_num_workers", "job_endpoint", "job_name", "environment_type",
+    "environment_config", "environment_cache_millis", "environment_option", "environment_options",
+    "sdk_worker_parallelism", "parallelism", "flink_master", "flink_version", "flink_job_server_jar",
+    "prism_log_kind", "spark_master_url", "spark_job_server_jar", "temp_location", "template_location",
+    "resource_hints", "flexrs_goal", "num_workers", "max_num_workers", "machine_type",
+)  # fmt: skip
 # Command by which a cluster starts a Python worker.
 _WORKER = "beam-tfrecords-worker"
 # Flag that is a number of workers or slots -> its minimum. Beam takes 0 as a number of its own choice.
@@ -60,19 +40,13 @@ _NUMBERS = {
 }
 # Flags that a scheduler may set for any job.
 JOB_LABELS = ("label", "labels")
-_OF_BEAMS_S3 = dict.fromkeys(
-    (
-        "s3_access_key_id",
-        "s3_secret_access_key",
-        "s3_session_token",
-        "s3_endpoint_url",
-        "s3_region_name",
-        "s3_api_version",
-        "s3_verify",
-        "s3_disable_ssl",
-    ),
+_BEAMS_S3 = (
+    "s3_access_key_id", "s3_secret_access_key", "s3_session_token", "s3_endpoint_url", "s3_region_name",
+    "s3_api_version", "s3_verify", "s3_disable_ssl",
+)  # fmt: skip
+_VARIABLES = (
     "s3:// is read with boto3, which takes the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, "
-    "AWS_ENDPOINT_URL, AWS_CA_BUNDLE and AWS_DEFAULT_REGION; set these instead",
+    "AWS_ENDPOINT_URL, AWS_CA_BUNDLE and AWS_DEFAULT_REGION; set these instead"
 )
 
 
@@ -153,7 +127,7 @@ class BeamArguments:
         Raises:
           RequestError: an argument would have no effect, or is not a number of workers.
         """
-        idle = {**_OF_BEAMS_S3, **idle}
+        idle = {**dict.fromkeys(_BEAMS_S3, _VARIABLES), **idle}
         for flag, following in itertools.pairwise([*self.others, ""]):
             name, _, word = flag.removeprefix("--").partition("=")
             # Schedulers such as Airflow add labels to every job, as key=value or JSON.

@@ -15,7 +15,6 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.features.layouts import Layout
-from beam_tfrecords.features.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 from beam_tfrecords.transforms.parts import GROUP_BYTES, Part, PartPolicy, pack_hashes, read_index
 from beam_tfrecords.transforms.stats import COUNTED
@@ -214,6 +213,9 @@ def read_labels(images: list[Image], part: Part, *, search: DuplicateSearch) -> 
 
 
 def _read_classes(image: Image, example: bytes, *, search: DuplicateSearch) -> Image:
+    # Most builds read no records for this search.
+    from beam_tfrecords.features.parse import parse_example
+
     parsed = parse_example(example)
     heads = {name: head.class_names[parsed[name][1][0]] for name, head in search.layout.heads.items()}
     found = _find_labels(search.layout)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRuntimeException
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
@@ -55,8 +54,15 @@ class FailingRunner(PipelineRunner):
         raise self._error
 
 
+def execute_on(name: str, beam_runner: PipelineRunner) -> Execution:
+    """An execution on this runner of Beam in place of its own."""
+    runner = find_runner([f"--runner={name}"])
+    runner.complete, runner.create = list, lambda options: beam_runner
+    return Execution(runner)
+
+
 def run(runner, function=str):
-    execution = Execution(find_runner(["--runner=PrismRunner"]), runner, PipelineOptions([]))
+    execution = execute_on("PrismRunner", runner)
     execution.run(lambda root: root | beam.Create([1]) | "Divide" >> beam.Map(function))
 
 
@@ -127,7 +133,7 @@ def test_a_job_that_lost_a_worker_in_a_block_is_submitted_again_with_child_proce
             tried.append(os.path.exists(folder.unfinished))
             raise RuntimeError("a worker died")
 
-    execution = Execution(find_runner(["--runner=SparkRunner"]), LosesItsWorkers(), PipelineOptions([]))
+    execution = execute_on("SparkRunner", LosesItsWorkers())
     with pytest.raises(BuildError, match="a worker died"):
         execution.run(lambda root: root | beam.Create([1]), str(tmp_path))
     assert tried == [False, True][:attempts]
