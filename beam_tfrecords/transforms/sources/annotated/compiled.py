@@ -139,8 +139,21 @@ def _multi_select(tree: Any, parts: Sequence[Find], functions: Functions) -> Fin
 
 
 def _function(tree: Any, arguments: Sequence[Find], functions: Functions) -> Find:
-    call, name = functions.call_function, tree["value"]
-    return lambda node: call(name, [argument(node) for argument in arguments])
+    name = tree["value"]
+    # Types of arguments that `call_function` has checked; it also checks the elements of lists.
+    checked: set[Sequence[type]] = set()
+
+    def find(node: Any) -> Any:
+        values = [argument(node) for argument in arguments]
+        types = (*map(type, values),)
+        if types in checked:
+            return functions.FUNCTION_TABLE[name]["function"](functions, *values)
+        found = functions.call_function(name, values)
+        if list not in types:
+            checked.add(types)
+        return found
+
+    return find
 
 
 _MAKERS: dict[str, Callable[[Any, Sequence[Find], Functions], Find]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import threading
 from collections import Counter
@@ -19,6 +20,31 @@ _SHAPE = re.compile(r"[xy]\w*|c[xy]|[wh]|angle|pt\w*|point\w*")
 _ROOT = "@"
 
 
+@dataclasses.dataclass(slots=True)
+class _Field:
+    """A field of documents; not frozen, because it counts.
+
+    Attributes:
+      path: where it is, such as `shapes[].label`.
+      role: prefixes of the layout's fields that store it; None for a field that the mapping does not use.
+      is_whole: whether the mapping takes all of its values, whatever their names are.
+      is_shape: whether the mapping takes the corners in it.
+      count: number of its values.
+      below: name -> field in it.
+      elements: what is in its lists.
+      others: values in it whose names are data.
+    """
+
+    path: str
+    role: Sequence[str] | None = STRUCTURE
+    is_whole: bool = False
+    is_shape: bool = False
+    count: int = 0
+    below: dict[str, _Field] = dataclasses.field(default_factory=dict)
+    elements: _Field | None = None
+    others: _Field | None = None
+
+
 class DocumentFields:
     """Counts the fields of documents.
 
@@ -27,18 +53,14 @@ class DocumentFields:
 
     Args:
       mapping: where things are in a document.
-
-    Attributes:
-      counts: field, such as `shapes[].label` -> number of its values.
-      uses: field -> prefixes of the layout's fields that store it, of the fields in use.
     """
 
     def __init__(self, mapping: DocumentMapping) -> None:
-        self.counts: Counter[str] = Counter()
-        self.uses: dict[str, Sequence[str]] = {}
+        self._others: Counter[str] = Counter()
         self._roles: dict[str, Sequence[str]] = {}
         self._whole: set[str] = set()
         self._shapes: set[str] = set()
+        self._parts: dict[str, _Field] = {}
         self._lock = threading.Lock()
         for expression, role in _expressions(mapping):
             for name in _names(expression.tree):
@@ -52,47 +74,59 @@ class DocumentFields:
     def add(self, node: Any, path: str = "") -> None:
         """Counts the fields of a part of a document; threads may call it at the same time."""
         with self._lock:
-            self._see(node, path)
+            part = self._parts.setdefault(path, _Field(path, is_whole=not path and _ROOT in self._whole))
+            self._see(node, part)
 
     def add_others(self, others: Mapping[str, int]) -> None:
         """Counts fields, name -> number, beside the parts of a document that are read."""
         with self._lock:
-            self.counts.update(others)
-            roles = {field: self._roles.get(field.rpartition(".")[2]) for field in others}
-            self.uses.update({field: role for field, role in roles.items() if role is not None})
+            self._others.update(others)
 
-    def _see(self, node: Any, path: str = "", *, is_whole: bool = False, is_shape: bool = False) -> None:
-        """Counts the fields of a document or of a part of one.
+    def counted(self) -> Iterator[tuple[str, int, Sequence[str] | None]]:
+        """Yields each field, such as `shapes[].label`, the number of its values, and its role; None if unused."""
+        for path, count in self._others.items():
+            yield path, count, self._roles.get(path.rpartition(".")[2])
+        found = [*self._parts.values()]
+        for field in found:
+            found += [*field.below.values(), *filter(None, (field.elements, field.others))]
+            if field.count:
+                yield field.path, field.count, field.role
 
-        Args:
-          node: the part.
-          path: where it is in the document.
-          is_whole: whether the mapping takes all of its values, whatever their names are.
-          is_shape: whether the mapping takes the corners in it.
-        """
+    def _see(self, node: Any, field: _Field) -> None:
+        """Counts the fields in a field."""
         if isinstance(node, list):
             for one in node:
                 if isinstance(one, dict | list):
-                    self._see(one, f"{path}[]", is_whole=is_whole, is_shape=is_shape)
+                    if field.elements is None:
+                        is_whole = field.is_whole and bool(field.path)
+                        field.elements = _Field(f"{field.path}[]", field.role, is_whole, field.is_shape)
+                    self._see(one, field.elements)
             return
         if not isinstance(node, dict):
             return
-        is_whole = is_whole or (not path and _ROOT in self._whole)
         for name, value in node.items():
-            is_known = name in _POINT or (is_shape and _SHAPE.fullmatch(str(name)))
-            role = self._roles.get(name, STRUCTURE if is_known else None)
-            if is_whole and role is None:
-                self._see(value, f"{path}.*" if path else "*")
-                continue
-            field = f"{path}.{name}" if path else str(name)
+            one = field.below.get(name) or self._find(name, field)
+            if one is field.others:
+                self._see(value, one)
             # Many programs write fields without a value.
-            if value in (None, "", [], {}):
-                continue
-            self.counts[field] += 1
-            if role is not None:
-                self.uses[field] = role
-                if not (role == OUTLINE and isinstance(value, dict) and value.keys() >= RUNS):
-                    self._see(value, field, is_whole=name in self._whole, is_shape=is_shape or name in self._shapes)
+            elif value or value == 0:
+                one.count += 1
+                if one.role is not None and not (
+                    one.role == OUTLINE and isinstance(value, dict) and value.keys() >= RUNS
+                ):
+                    self._see(value, one)
+
+    def _find(self, name: str, field: _Field) -> _Field:
+        """Returns the field of a name in another."""
+        is_known = name in _POINT or (field.is_shape and _SHAPE.fullmatch(str(name)))
+        role = self._roles.get(name, STRUCTURE if is_known else None)
+        if field.is_whole and role is None:
+            field.others = field.others or _Field(f"{field.path}.*" if field.path else "*")
+            return field.others
+        path = f"{field.path}.{name}" if field.path else str(name)
+        is_shape = field.is_shape or name in self._shapes
+        field.below[name] = _Field(path, role, is_whole=name in self._whole, is_shape=is_shape)
+        return field.below[name]
 
 
 def _expressions(mapping: DocumentMapping) -> Iterator[tuple[Expression, Sequence[str]]]:

@@ -321,9 +321,9 @@ class DocumentSource(AnnotatedSource):
         self._refuse_unfit(problem if not self._is_known else "")
         names = {posixpath.basename(one.below) for one in documents}
         shown = printable(names.pop()) if len(names) == 1 else mapping.documents or "documents"
-        for field, count in self._fields.counts.items():
+        for field, count, role in self._fields.counted():
             tally.see_field(shown, field, count)
-        tally.uses |= self._fields.uses
+            tally.uses |= {} if role is None else {field: role}
         self._add_notes(sum(map(len, images.values())), listed=listed)
 
     def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
@@ -434,7 +434,9 @@ class DocumentSource(AnnotatedSource):
             yield SampleError(Stage.LIST, FailureReason.LABEL_MISSING, missing)
             return
         try:
-            with unchanged(file.path, file.version):
+            # What is read in one go is of one version.
+            version = "" if holds_one(document.below, self.mapping) else file.version
+            with unchanged(file.path, version):
                 yield from read_samples(file, self.mapping, fields=self._fields)
         except SampleError as error:
             if not holds_one(document.below, self.mapping):

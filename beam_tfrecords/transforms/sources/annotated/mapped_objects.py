@@ -49,8 +49,8 @@ class _Shape(NamedTuple):
     box: Sequence[float]
     polygons: Sequence[Sequence[float]]
     points: Sequence[float]
-    values: Mapping[str, int | str] = {}
-    mask: bytes = b""
+    mask: bytes
+    values: Mapping[str, int | str]
 
 
 class ObjectReader:
@@ -77,6 +77,7 @@ class ObjectReader:
         # Without a condition, all elements are read.
         has_others = any(every.tree != some.tree for some, every in lists)
         self._lists = {repr(every.tree): every for _, every in lists} if has_others else {}
+        self._attributes = sorted({name for kind in self._kinds for name in kind.attributes})
         self._keypoints = 0
         self.ignored = self.other = self.total = self.several = 0
         self.first_other = ""
@@ -102,23 +103,19 @@ class ObjectReader:
         size = _read_size(self._size, node)
         shapes: dict[Any, _Shape] = {}
         for number, (kind, one) in enumerate(kept):
-            flags = {name: _read_attribute(name, found.find(one)) for name, found in kind.attributes.items()}
+            values = {name: _read_attribute(name, found.find(one)) for name, found in kind.attributes.items()}
             labels = self._read_classes(kind, one, names)
             self.several += len(labels) > 1
             group = kind.group.find(one) if kind.group else None
             for label in labels:
-                shape = _read_shape(kind, one, label, size)
-                shape = shape._replace(values=flags) if flags else shape
+                shape = _Shape(label, *_read_shape(kind, one, size), values)
                 place = (label, number) if group in (None, "") else (str(label), str(group))
                 shapes[place] = _join(shapes[place], shape) if place in shapes else shape
         is_normalized = self._kinds[0].unit in _SCALES
         return Objects(
             tuple(side for shape in shapes.values() for side in shape.box),
             tuple(shape.label for shape in shapes.values()),
-            {
-                name: tuple(shape.values.get(name, 0) for shape in shapes.values())
-                for name in sorted({name for kind in self._kinds for name in kind.attributes})
-            },
+            {name: tuple(shape.values.get(name, 0) for shape in shapes.values()) for name in self._attributes},
             size=None if is_normalized else size,
             is_normalized=is_normalized,
             polygons=tuple(shape.mask or _pack(shape.polygons) for shape in shapes.values())
@@ -170,18 +167,22 @@ def _read_size(expressions: Sequence[Expression], node: Any) -> tuple[int, int] 
     return int(numbers[0]), int(numbers[1])
 
 
-def _read_shape(kind: ObjectMapping, one: Any, label: Any, size: tuple[int, int] | None) -> _Shape:
+def _read_shape(
+    kind: ObjectMapping, one: Any, size: tuple[int, int] | None
+) -> tuple[Sequence[float], Sequence[Sequence[float]], Sequence[float], bytes]:
+    """Returns box, polygons, keypoints and mask of an object, as `_Shape` has them."""
     scale, outline = _SCALES.get(kind.unit, 1.0), _find(kind.polygon, one) if kind.polygon else None
     sides = _find(kind.box, one) if kind.box else None
     if isinstance(outline, dict) and outline.keys() >= RUNS:
-        return _read_mask(kind, sides, one, label, outline)
+        return _read_mask(kind, sides, one, outline)
     polygons = [_move(_scale(corners, scale), kind.origin) for corners in _read_polygons(kind, outline, one)]
     points = [
         number if n % 3 == 2 else number * scale - kind.origin
         for n, number in enumerate(_read_points(kind.points, one))
     ]
-    if kind.box and not (kind.polygon and any(map(math.isnan, _flatten(sides)))):
-        box = _move(_to_corners(kind, _scale(_read_box(sides, one), scale)), kind.origin)
+    numbers = _flatten(sides) if kind.box else []
+    if kind.box and not (kind.polygon and any(map(math.isnan, numbers))):
+        box = _move(_to_corners(kind, _scale(_check_box(numbers, sides, one), scale)), kind.origin)
         turn = as_number(kind.angle.value.find(one)) * kind.angle.factor if kind.angle else 0.0
         if kind.angle and turn and not math.isnan(turn):
             # A turn keeps the shape of a box in pixels, not in shares.
@@ -189,12 +190,12 @@ def _read_shape(kind: ObjectMapping, one: Any, label: Any, size: tuple[int, int]
                 raise _error("a box is turned, and `size` finds no width and height of the image")
             whole = size if kind.unit in _SCALES and size else (1, 1)
             polygons = [turn_box(box, turn, around_corner=kind.angle.around_corner, size=whole)]
-            return _Shape(label, _bounds(polygons[0]), polygons, points)
-        return _Shape(label, box, polygons, points)
+            return _bounds(polygons[0]), polygons, points, b""
+        return box, polygons, points, b""
     around = [number for corners in polygons for number in corners]
     if not polygons:
         around = [number for n in range(0, len(points), 3) if points[n + 2] for number in points[n : n + 2]]
-    return _Shape(label, _bounds(around), polygons, points)
+    return _bounds(around), polygons, points, b""
 
 
 def _to_corners(kind: ObjectMapping, sides: Sequence[float]) -> Sequence[float]:
@@ -202,14 +203,18 @@ def _to_corners(kind: ObjectMapping, sides: Sequence[float]) -> Sequence[float]:
     return left - kind.from_one, top - kind.from_one, right, bottom
 
 
-def _read_mask(kind: ObjectMapping, sides: Any, one: Any, label: Any, runs: Any) -> _Shape:
+def _read_mask(
+    kind: ObjectMapping, sides: Any, one: Any, runs: Any
+) -> tuple[Sequence[float], tuple[()], tuple[()], bytes]:
     """Reads an object whose outline is run lengths of COCO."""
     bounds = bounds_of(runs)
     if bounds is None or kind.unit is not Unit.PIXELS:
         raise _error(f"`polygon` finds {shorten(str(runs))}; expected pixels of an object in run lengths of COCO")
     left, top, width, height = bounds
-    box = _to_corners(kind, _read_box(sides, one)) if kind.box else (left, top, left + width, top + height)
-    return _Shape(label, box, (), (), mask=pack_segmentation(runs))
+    box: Sequence[float] = (left, top, left + width, top + height)
+    if kind.box:
+        box = _to_corners(kind, _check_box(_flatten(sides), sides, one))
+    return box, (), (), pack_segmentation(runs)
 
 
 def _join(one: _Shape, other: _Shape) -> _Shape:
@@ -242,8 +247,7 @@ def _move(numbers: Sequence[float], origin: float) -> Sequence[float]:
     return [number - origin for number in numbers] if origin else numbers
 
 
-def _read_box(value: Any, one: Any) -> list[float]:
-    numbers = _flatten(value)
+def _check_box(numbers: Sequence[float], value: Any, one: Any) -> Sequence[float]:
     if len(numbers) != 4 or any(map(math.isnan, numbers)):
         raise _error(f"`box` finds {shorten(str(value))} in {shorten(str(one))}; expected four numbers")
     return numbers

@@ -152,16 +152,19 @@ class _Functions(functions.Functions):
         and y, in turn.
         """
         for shape in filter(None, shapes):
+            if isinstance(shape, dict) and len(shape) < len(_TURNED) and {str}.issuperset(map(type, shape.values())):
+                continue  # Most shapes are boxes of two corners.
             turned = [as_number(shape.get(name)) for name in _TURNED] if "angle" in shape else [math.nan]
             if not any(map(math.isnan, turned)):
                 x, y, width, height, angle = turned
                 if abs(angle) > 2 * math.pi:
                     raise ValueError(f"the angle {angle:g} of a box is not in radians")
                 return turn_box((x - width / 2, y - height / 2, x + width / 2, y + height / 2), angle)
-            sides = [(name[:1], as_number(value)) for name, value in _leaves(shape) if name[:1] in ("x", "y")]
-            are_points = [name for name, _ in sides] == ["x", "y"] * (len(sides) // 2) and len(sides) >= _LEAST_SIDES
-            if are_points and not any(math.isnan(side) for _, side in sides):
-                return [side for _, side in sides]
+            sides = [(name[:1], value) for name, value in _leaves(shape) if name[:1] in ("x", "y")]
+            if len(sides) >= _LEAST_SIDES and [name for name, _ in sides] == ["x", "y"] * (len(sides) // 2):
+                numbers = [as_number(value) for _, value in sides]
+                if not any(map(math.isnan, numbers)):
+                    return numbers
         return None
 
     @functions.signature({"types": ["string", "null"]})

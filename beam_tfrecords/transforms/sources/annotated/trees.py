@@ -48,8 +48,13 @@ def read_samples(
     Raises:
       SampleError: the document is damaged, or an expression does not fit it.
     """
+    name = file.path.lower()
+    is_tree = not (name.endswith((*LINES, *ROWS)) or mapping.columns)
+    streamed = None if name.endswith(".xml") else _find_stream(mapping.samples)
+    if is_tree and streamed is None:
+        yield from _read_tree(file, mapping, fields, is_xml=name.endswith(".xml"))
+        return
     with storage.open_read(file.path, version=file.version) as opened:
-        name = file.path.lower()
         if name.endswith(LINES):
             yield from _find_each(_seen(read_lines(opened), fields), mapping)
         elif name.endswith(ROWS) or mapping.columns:
@@ -64,11 +69,8 @@ def read_samples(
                 yield next((row for row in found if isinstance(row, SampleError)), found)
             else:
                 yield from _find_each((row if isinstance(row, SampleError) else [row] for row in rows), mapping)
-        elif name.endswith(".xml"):
-            (tree,) = _seen([_read_tree(_read_whole(opened), mapping)], fields)
-            yield from _find_samples(tree, mapping)
-        else:
-            yield from _read_json(opened, mapping, most_bytes, fields)
+        elif streamed is not None:
+            yield from _stream_json(opened, *streamed, most_bytes, fields)
 
 
 def read_class_names(file: storage.FileEntry, mapping: DocumentMapping) -> Any:
@@ -106,26 +108,37 @@ def _find_samples(document: Any, mapping: DocumentMapping) -> Sequence[Any]:
     return found if isinstance(found, list) else [] if found is None else [found]
 
 
-def _read_whole(file: Any) -> bytes:
-    data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
+def _read_tree(
+    file: storage.FileEntry, mapping: DocumentMapping, fields: DocumentFields | None, *, is_xml: bool
+) -> Sequence[Any]:
+    if file.size > _MOST_BYTES:
         raise _error(f"more than {_MOST_BYTES >> 20} MiB")
-    return bytes(data)
+    # Opening a file and reading from it takes longer.
+    data = storage.read_bytes(file.path, version=file.version, size=file.size)
+    try:
+        tree = to_tree(parse_xml(data), mapping.listed) if is_xml else read_json(data.removeprefix(b"\xef\xbb\xbf"))
+        if fields is not None:
+            fields.add(tree)
+        return _find_samples(tree, mapping)
+    except ValueError as error:
+        raise _error(f"not valid JSON: {error}") from None
+    except RecursionError:
+        raise _error("nested too deeply") from None
 
 
 # JSON
 
 
-def _read_json(
-    file: Any, mapping: DocumentMapping, most_bytes: int | None, fields: DocumentFields | None
+def _stream_json(
+    file: Any,
+    paths: Sequence[Sequence[str]],
+    of_object: bool,
+    rest: Expression,
+    most_bytes: int | None,
+    fields: DocumentFields | None,
 ) -> Iterator[Any]:
-    streamed = _find_stream(mapping.samples)
+    """Yields what an expression finds in each element of the first of several arrays or objects that has any."""
     try:
-        if streamed is None:
-            (tree,) = _seen([read_json(_read_whole(file).removeprefix(b"\xef\xbb\xbf"))], fields)
-            yield from _find_samples(tree, mapping)
-            return
-        paths, of_object, rest = streamed
         is_cut = False
         if most_bytes is not None:
             start = file.read(most_bytes)
@@ -215,13 +228,6 @@ def _refuse_doctype(*_: object) -> None:
     raise _error("the XML has a document type or entities, which are not read")
 
 
-def _read_tree(data: bytes, mapping: DocumentMapping) -> Any:
-    try:
-        return to_tree(parse_xml(data), mapping.listed)
-    except RecursionError:
-        raise _error("nested too deeply") from None
-
-
 def to_tree(element: ElementTree.Element, listed: frozenset[str]) -> Any:
     """Returns attributes and children of an element as a dictionary, or its text if it has neither.
 
@@ -229,10 +235,12 @@ def to_tree(element: ElementTree.Element, listed: frozenset[str]) -> Any:
     """
     children: dict[str, list[Any]] = {}
     for child in element:
-        children.setdefault(child.tag.rpartition("}")[2], []).append(to_tree(child, listed))
+        # Most children are leaves.
+        found = to_tree(child, listed) if len(child) or child.attrib else (child.text or "").strip()
+        children.setdefault(child.tag.rpartition("}")[2], []).append(found)
     tree: dict[str, Any] = dict(element.attrib)
-    for name, found in children.items():
-        tree[name] = found if name in listed or len(found) > 1 else found[0]
+    for name, several in children.items():
+        tree[name] = several if name in listed or len(several) > 1 else several[0]
     text = (element.text or "").strip()
     if tree and text:
         tree.setdefault("text", text)
