@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from beam_tfrecords.transforms.blocks.fetching import read_images
 from beam_tfrecords.transforms.images.convert_array import convert_array
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ArrayType, ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.refs.fetching import read_images
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import read_settings
 from tests import tensorflow as tf

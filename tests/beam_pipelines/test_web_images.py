@@ -12,7 +12,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.transforms.blocks.fetching import fetch
+from beam_tfrecords.transforms.refs.fetching import fetch
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of

@@ -19,7 +19,7 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.storage import members
-from beam_tfrecords.transforms.blocks.fetching import read_image
+from beam_tfrecords.transforms.refs.fetching import read_image
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive

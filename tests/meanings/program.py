@@ -28,10 +28,10 @@ from beam_tfrecords.features import example_pb2
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.layouts import Layout, with_class_names
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
-from beam_tfrecords.transforms.blocks.fetching import read_images
 from beam_tfrecords.transforms.blocks.rows import join_rows, read_block
 from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.listing.listing import read_refs
+from beam_tfrecords.transforms.refs.fetching import read_images
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec

@@ -28,13 +28,13 @@ from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
-from beam_tfrecords.transforms.blocks.fetching import read_images
 from beam_tfrecords.transforms.blocks.guard import Convert, Made, convert_sample
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.listing.indexing import read_partitions
 from beam_tfrecords.transforms.listing.listing import Listing, read_batches, write_chunk_names
 from beam_tfrecords.transforms.processes.isolation import isolated
 from beam_tfrecords.transforms.publishing.publication import describe_heads
+from beam_tfrecords.transforms.refs.fetching import read_images
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec

@@ -21,13 +21,13 @@ from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
 from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import PreparedSample
-from beam_tfrecords.transforms.blocks.fetching import Fetched, FilesSeen, fetch, look_again, read_images
 from beam_tfrecords.transforms.blocks.guard import Convert, check_memory_left, describe_failure, failure_of, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
 from beam_tfrecords.transforms.blocks.rows import join_rows, read_block
 from beam_tfrecords.transforms.libraries import check_libraries
 from beam_tfrecords.transforms.parts import PartWriter
 from beam_tfrecords.transforms.processes.worker import is_second_attempt
+from beam_tfrecords.transforms.refs.fetching import Fetched, FilesSeen, fetch, look_again, read_images
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_alike, long_bytes
 from beam_tfrecords.transforms.refs.sample_refs import BlockKey, SampleRef, is_mask
 from beam_tfrecords.transforms.stats import Change, Key, Stats, count_records

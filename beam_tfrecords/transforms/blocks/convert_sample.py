@@ -20,7 +20,6 @@ from beam_tfrecords.features.serialize import read_fields, serialize_examples
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, move_vectors, place_objects
-from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.convert_array import join_bands
 from beam_tfrecords.transforms.images.convert_image import convert_image
@@ -45,6 +44,7 @@ from beam_tfrecords.transforms.refs.sample_refs import (
     is_mask,
     name_of_place,
 )
+from beam_tfrecords.transforms.refs.stored_record import StoredRecord
 
 # Creating a packer for each batch would take as long as packing. Sharing one is safe: packing holds the GIL.
 _packer = msgpack.Packer()

@@ -16,7 +16,7 @@ from beam_tfrecords.features.serialize import read_vector
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
 from beam_tfrecords.transforms.images.masks import invalid_mask
-from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask
+from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask, find_drawn_on
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.objects.polygons import RunLengths, join_parts, unpack_polygons
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
@@ -213,24 +213,6 @@ def _draw_numbers(
             )
         numbers[inside] = index + first
     return numbers
-
-
-def find_drawn_on(objects: Objects, geometry: Geometry) -> tuple[tuple[int, int], np.ndarray]:
-    """Returns (width, height) of the image that the boxes were drawn on, and the map from it to the stored image."""
-    height, width = geometry.upright_size
-    if objects.size is None or objects.size == (width, height):
-        return (width, height), geometry.upright_to_stored()
-    in_file = geometry.width, geometry.height
-    if objects.size == in_file:
-        # The annotation program ignored the EXIF orientation.
-        return in_file, geometry.to_stored()
-    drawn_width, drawn_height = objects.size
-    raise SampleError(
-        Stage.LABEL,
-        FailureReason.INVALID_BOX,
-        f"the boxes belong to an image of {drawn_width} x {drawn_height} pixels (width x height), and this one has "
-        f"{width} x {height}",
-    )
 
 
 def _invalid(box: np.ndarray, name: str, width: int, height: int) -> SampleError:

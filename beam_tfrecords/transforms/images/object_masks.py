@@ -9,6 +9,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.geometry.moving import map_points
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
@@ -83,6 +84,24 @@ def _find_outline(
     if not (mask := shared[name] == value).any():
         raise invalid_mask(f"the panoptic image has no pixel with the id {value} of {label!r}")
     return run_lengths(mask)
+
+
+def find_drawn_on(objects: Objects, geometry: Geometry) -> tuple[tuple[int, int], np.ndarray]:
+    """Returns (width, height) of the image that the boxes were drawn on, and the map from it to the stored image."""
+    height, width = geometry.upright_size
+    if objects.size is None or objects.size == (width, height):
+        return (width, height), geometry.upright_to_stored()
+    in_file = geometry.width, geometry.height
+    if objects.size == in_file:
+        # The annotation program ignored the EXIF orientation.
+        return in_file, geometry.to_stored()
+    drawn_width, drawn_height = objects.size
+    raise SampleError(
+        Stage.LABEL,
+        FailureReason.INVALID_BOX,
+        f"the boxes belong to an image of {drawn_width} x {drawn_height} pixels (width x height), and this one has "
+        f"{width} x {height}",
+    )
 
 
 def _turn_upright(mask: np.ndarray, geometry: Geometry) -> np.ndarray:

@@ -15,7 +15,6 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.transforms.blocks.fetching import read_image
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.convert_image import decode_pixels, spec_of_changed
 from beam_tfrecords.transforms.images.convert_pixels import Upright
@@ -23,6 +22,7 @@ from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.masks import invalid_mask, place_mask, read_mask
 from beam_tfrecords.transforms.images.raw_pixels import as_file
+from beam_tfrecords.transforms.refs.fetching import read_image
 from beam_tfrecords.transforms.refs.sample_refs import MASK, File
 
 _MOST_BYTES = 1 << 30

@@ -10,7 +10,6 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.layouts import Layout
-from beam_tfrecords.transforms.blocks.stored_record import files_in
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.mapping.image_file import has_pixels, hash_file, is_same, pixel_file, value_of
@@ -20,6 +19,7 @@ from beam_tfrecords.transforms.mapping.sample_objects import to_source
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, is_mask, is_object_mask
+from beam_tfrecords.transforms.refs.stored_record import files_in
 
 # Prefix of the fingerprint of a sample whose image the function has changed; the new pixels determine the rest.
 _TOUCHED = "map:"

@@ -11,12 +11,11 @@ import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.layouts import Layout
-from beam_tfrecords.transforms.blocks.fetching import read_image, read_images
-from beam_tfrecords.transforms.blocks.stored_record import files_in
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.mapping.image_file import FileSource, ImageFile, Later, MaskFile, merge_masks, pixel_file
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.sample_objects import from_source
+from beam_tfrecords.transforms.refs.fetching import read_image, read_images
 from beam_tfrecords.transforms.refs.sample_refs import (
     IMAGE,
     MASK,
@@ -26,6 +25,7 @@ from beam_tfrecords.transforms.refs.sample_refs import (
     is_mask,
     is_object_mask,
 )
+from beam_tfrecords.transforms.refs.stored_record import files_in
 
 
 @dataclasses.dataclass(frozen=True)

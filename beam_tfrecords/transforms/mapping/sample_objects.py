@@ -10,11 +10,10 @@ import numpy as np
 
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.geometry.moving import map_boxes, map_points, move_boxes, see_points
-from beam_tfrecords.transforms.blocks.place_objects import find_drawn_on
 from beam_tfrecords.transforms.images.convert_pixels import Upright
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import invalid_mask, place_mask
-from beam_tfrecords.transforms.images.object_masks import find_outlines
+from beam_tfrecords.transforms.images.object_masks import find_drawn_on, find_outlines
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import RunLengths, pack_polygons, run_lengths, unpack_polygons
 from beam_tfrecords.transforms.refs.sample_refs import Scalar

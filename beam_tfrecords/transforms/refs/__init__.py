@@ -1,1 +1,1 @@
-"""References to samples, one by one or as columns, and locators of their bytes."""
+"""References to samples, one by one or as columns, locators of their bytes, and reading these."""

@@ -23,8 +23,8 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
 from beam_tfrecords.storage.members import Place
-from beam_tfrecords.transforms.blocks import fetching
-from beam_tfrecords.transforms.blocks.fetching import fetch, read_image
+from beam_tfrecords.transforms.refs import fetching
+from beam_tfrecords.transforms.refs.fetching import fetch, read_image
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Range, SampleRef, object_mask, one_image
 from beam_tfrecords.transforms.service_faults import PAUSES

@@ -20,11 +20,9 @@ from hypothesis import strategies as st
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.features.layouts import parse_layout
 from beam_tfrecords.tfrecord import read_records
-from beam_tfrecords.transforms.blocks import fetching
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_block import convert_block
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
-from beam_tfrecords.transforms.blocks.fetching import fetch
 from beam_tfrecords.transforms.blocks.guard import convert_sample, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_checkpoint
 from beam_tfrecords.transforms.blocks.rows import read_block
@@ -36,6 +34,8 @@ from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.listing.decisions import UNDECIDED
 from beam_tfrecords.transforms.parts import PartPolicy, read_index
 from beam_tfrecords.transforms.processes.worker import Worker, WorkerDiedError
+from beam_tfrecords.transforms.refs import fetching
+from beam_tfrecords.transforms.refs.fetching import fetch
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, one_image
 from beam_tfrecords.transforms.workspace.counts import BlockCounts, read_block_counts

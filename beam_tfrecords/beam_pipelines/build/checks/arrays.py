@@ -63,8 +63,8 @@ def resolve_arrays(spec: BuildSpec, source: Source, listing: Listing, tally: Tal
     # Most requests have no arrays, and need none of these modules here.
     import numpy as np
 
-    from beam_tfrecords.transforms.blocks.fetching import read_images
     from beam_tfrecords.transforms.processes.isolation import isolated
+    from beam_tfrecords.transforms.refs.fetching import read_images
 
     refs = _first_refs(spec, listing, _FIRST)
     failure, answers, kinds = None, list[Suggestion](), list[tuple[str, int]]()
@@ -109,9 +109,9 @@ def _check_channels(spec: BuildSpec, layout: Layout, listing: Listing) -> None:
     first = next((uri for refs in read_light(listing) for uri in refs.uris() if uri), "")
     if not first.lower().endswith((".tif", ".tiff")):
         return
-    from beam_tfrecords.transforms.blocks.fetching import read_images
     from beam_tfrecords.transforms.images.convert_image import convert_image
     from beam_tfrecords.transforms.processes.isolation import isolated
+    from beam_tfrecords.transforms.refs.fetching import read_images
 
     (ref,) = _first_refs(spec, listing, 1)
     read = read_images(ref, max_file_size=spec.max_file_size)

@@ -227,9 +227,9 @@ def _describe_scales(spec: BuildSpec, listing: Listing) -> Iterator[str]:
     for key, file in files:
         if file.uri.lower().endswith(_OF_NUMBERS):
             # Most requests have no such images, and need none of these modules here.
-            from beam_tfrecords.transforms.blocks.fetching import read_image
             from beam_tfrecords.transforms.images.convert_pixels import find_scale
             from beam_tfrecords.transforms.processes.isolation import isolated
+            from beam_tfrecords.transforms.refs.fetching import read_image
 
             data = read_image(file, size=0, max_file_size=spec.max_file_size)
             with isolated(find_scale, spec.image_timeout) as find:
@@ -254,10 +254,10 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
     if Content.MASK not in spec.required or is_known:
         return
     # Most requests have no masks, and need none of these modules here.
-    from beam_tfrecords.transforms.blocks.fetching import read_image
     from beam_tfrecords.transforms.images.masks import find_tables, is_black_and_white, may_have_colors
     from beam_tfrecords.transforms.listing.listing import read_refs
     from beam_tfrecords.transforms.processes.isolation import isolated
+    from beam_tfrecords.transforms.refs.fetching import read_image
 
     first = sorted(itertools.islice(read_refs(listing), _FIRST), key=lambda ref: ref.key)
     refs = [ref for ref in first if MASK in ref.images]
@@ -384,10 +384,10 @@ def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[
 def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
     """Returns the totals of a few images whose sizes only their files contain."""
     from beam_tfrecords.geometry.geometry import swaps_sides
-    from beam_tfrecords.transforms.blocks.fetching import read_image
     from beam_tfrecords.transforms.images.decode import open_image
     from beam_tfrecords.transforms.images.orient import orientation_of
     from beam_tfrecords.transforms.listing.listing import ObjectTotals, read_refs
+    from beam_tfrecords.transforms.refs.fetching import read_image
 
     totals = ObjectTotals()
     annotated = (ref for ref in read_refs(listing) if ref.failure is None and ref.objects and ref.objects.labels)

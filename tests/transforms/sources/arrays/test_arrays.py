@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_tfrecords.transforms.blocks.fetching import read_image
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.refs.fetching import read_image
 from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.arrays import numpy_arrays
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
