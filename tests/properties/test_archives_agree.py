@@ -114,6 +114,19 @@ def test_an_archive_of_a_public_dataset_is_asked_about_as_its_folder(name, tmp_p
         assert found == expected, archive
 
 
+def test_an_offer_of_an_archive_says_what_it_leaves(tmp_path):
+    for number in range(6):
+        save(tmp_path / f"in/images/{number}.png", picture("red 8x8"))
+    rows = [(f"{number}.png", "cat" if number % 2 else "dog", "train" if number % 3 else "test") for number in range(6)]
+    save(tmp_path / "in/labels.csv", "image,label\n" + "".join(f"{name},{label}\n" for name, label, _ in rows))
+    save(tmp_path / "in/splits.csv", "image,split\n" + "".join(f"{name},{split}\n" for name, _, split in rows))
+    pack_folder(tmp_path / "in", tmp_path / "in.zip")
+    for name in ("in", "in.zip"):
+        with pytest.raises(RequestError) as refused:
+            build(input=f"{tmp_path}/{name}", output=f"{tmp_path}/out", quiet=True)
+        assert "6 images, 2 classes; leaves splits.csv" in [one.gives for one in refused.value.suggestions], name
+
+
 def _without(text: str, *names: str) -> str:
     """Returns a text that names the folder or the archive only as `in`."""
     for name in names:

@@ -29,7 +29,7 @@ from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, i
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
-from beam_tfrecords.transforms.sources.inputs import name_inputs
+from beam_tfrecords.transforms.sources.inputs import folder_of_archive, name_inputs
 from beam_tfrecords.transforms.sources.meaning.coverage import Coverage, Trial, decide, describe_coverage, measure
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn
@@ -281,7 +281,10 @@ def _name_paths(spec: BuildSpec, settings: Mapping[str, Any]) -> list[str]:
     """Returns the paths of a request's inputs, and the words of its other settings that may be paths."""
     values = [value for value in settings.values() if isinstance(value, (str, list))]
     words = [word for value in values for word in ([value] if isinstance(value, str) else value)]
-    return [*name_inputs(spec.input).paths, *(part for word in words for part in re.split("[,=]", word))]
+    return [
+        *map(folder_of_archive, name_inputs(spec.input).paths),
+        *(part for word in words for part in re.split("[,=]", word)),
+    ]
 
 
 def try_reading(spec: BuildSpec) -> Trial | None:

@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.sources.annotated.mapping import (
 )
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.box_cells import to_corners
-from beam_tfrecords.transforms.sources.tables.cells import read_label
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
 
 # Unit -> factor that makes shares of the image.
 _SCALES: Mapping[Unit, float] = {Unit.SHARE: 1.0, Unit.PERCENT: 0.01}
@@ -148,7 +148,7 @@ class ObjectReader:
         longest = max(map(len, several), default=0)
         self._keypoints = self._keypoints or longest
         if longest > self._keypoints:
-            raise _error(f"an object has {longest // 3} keypoints; those before it have {self._keypoints // 3}")
+            raise invalid_row(f"an object has {longest // 3} keypoints; those before it have {self._keypoints // 3}")
         return tuple(array.array("f", points).tobytes().ljust(4 * self._keypoints, b"\0") for points in several)
 
 
@@ -187,7 +187,7 @@ def _read_shape(
         if kind.angle and turn and not math.isnan(turn):
             # A turn keeps the shape of a box in pixels, not in shares.
             if kind.unit in _SCALES and size is None:
-                raise _error("a box is turned, and `size` finds no width and height of the image")
+                raise invalid_row("a box is turned, and `size` finds no width and height of the image")
             whole = size if kind.unit in _SCALES and size else (1, 1)
             polygons = [turn_box(box, turn, around_corner=kind.angle.around_corner, size=whole)]
             return _bounds(polygons[0]), polygons, points, b""
@@ -209,7 +209,7 @@ def _read_mask(
     """Reads an object whose outline is run lengths of COCO."""
     bounds = bounds_of(runs)
     if bounds is None or kind.unit is not Unit.PIXELS:
-        raise _error(f"`polygon` finds {shorten(str(runs))}; expected pixels of an object in run lengths of COCO")
+        raise invalid_row(f"`polygon` finds {shorten(str(runs))}; expected pixels of an object in run lengths of COCO")
     left, top, width, height = bounds
     box: Sequence[float] = (left, top, left + width, top + height)
     if kind.box:
@@ -220,7 +220,7 @@ def _read_mask(
 def _join(one: _Shape, other: _Shape) -> _Shape:
     """Returns two parts as one object."""
     if one.mask or other.mask:
-        raise _error("an object of several parts has a mask; expected polygons, or no `group`")
+        raise invalid_row("an object of several parts has a mask; expected polygons, or no `group`")
     return other._replace(
         box=_bounds([*one.box, *other.box]),
         polygons=[*one.polygons, *other.polygons],
@@ -249,14 +249,14 @@ def _move(numbers: Sequence[float], origin: float) -> Sequence[float]:
 
 def _check_box(numbers: Sequence[float], value: Any, one: Any) -> Sequence[float]:
     if len(numbers) != 4 or any(map(math.isnan, numbers)):
-        raise _error(f"`box` finds {shorten(str(value))} in {shorten(str(one))}; expected four numbers")
+        raise invalid_row(f"`box` finds {shorten(str(value))} in {shorten(str(one))}; expected four numbers")
     return numbers
 
 
 def _read_polygons(kind: ObjectMapping, value: Any, one: Any) -> list[list[float]]:
     if len(kind.polygon) == 2 and all(isinstance(side, list) for side in value):  # All x, and all y.
         if len(value[0]) != len(value[1]):
-            raise _error(f"`polygon` finds {len(value[0])} x and {len(value[1])} y")
+            raise invalid_row(f"`polygon` finds {len(value[0])} x and {len(value[1])} y")
         value = [[*zip(*value, strict=True)]]
     polygons = _as_polygons(value, "polygon") if kind.polygon else []
     holes = _as_polygons(kind.holes.find(one), "holes") if kind.holes and polygons else []
@@ -270,7 +270,7 @@ def _as_polygons(value: Any, key: str) -> list[list[float]]:
     polygons = _parse_polygons(value)
     for corners in polygons:
         if len(corners) % 2 or len(corners) < 6 or any(map(math.isnan, corners)):
-            raise _error(f"`{key}` finds {shorten(str(value))}; expected three or more points of two numbers")
+            raise invalid_row(f"`{key}` finds {shorten(str(value))}; expected three or more points of two numbers")
     return polygons
 
 
@@ -285,7 +285,9 @@ def _read_points(expressions: Sequence[Expression], one: Any) -> list[float]:
     else:
         size = 3 if len(numbers) % 3 == 0 and all(number in (0, 1, 2) for number in numbers[2::3]) else 2
     if size not in (2, 3) or len(numbers) % size or any(map(math.isnan, numbers)):
-        raise _error(f"`points` finds {shorten(str(value))}; expected points of x and y, or of x, y and visibility")
+        raise invalid_row(
+            f"`points` finds {shorten(str(value))}; expected points of x and y, or of x, y and visibility"
+        )
     found: list[float] = []
     for n in range(0, len(numbers), size):
         found += [*numbers[n : n + 2], numbers[n + 2] if size == 3 else 2.0]
@@ -321,7 +323,7 @@ def _read_text(label: str) -> Any:
 
 def _name_class(value: Any, names: Mapping[str, str], key: str) -> Any:
     if isinstance(value, list):
-        raise _error(f"`{key}` finds {shorten(str(value))} in a list; expected a class")
+        raise invalid_row(f"`{key}` finds {shorten(str(value))} in a list; expected a class")
     label = read_label({key: value}, key)
     if names and label is not None:
         if str(label) not in names and label not in names.values():
@@ -354,10 +356,6 @@ def _without_conditions(objects: Expression) -> Expression:
         return {**tree, "children": [change(one) for one in tree["children"]]}
 
     return Expression(objects.key, objects.text, change(objects.tree))
-
-
-def _error(detail: str) -> SampleError:
-    return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
 
 
 def _flatten(value: Any) -> list[float]:

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.sources.annotated.compiled import names_of
 from beam_tfrecords.transforms.sources.annotated.document_fields import DocumentFields
 from beam_tfrecords.transforms.sources.annotated.json_stream import JsonError, read_elements
@@ -23,6 +23,7 @@ from beam_tfrecords.transforms.sources.annotated.mapping import HEADING, Documen
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.path_rule import shorten
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 
 LINES = (".jsonl", ".ndjson", ".odgt", ".manifest", ".jsonlines")
 ROWS = (".csv", ".tsv", ".txt", ".pts", ".gt")
@@ -112,7 +113,7 @@ def _read_tree(
     file: storage.FileEntry, mapping: DocumentMapping, fields: DocumentFields | None, *, is_xml: bool
 ) -> Sequence[Any]:
     if file.size > _MOST_BYTES:
-        raise _error(f"more than {_MOST_BYTES >> 20} MiB")
+        raise invalid_row(f"more than {_MOST_BYTES >> 20} MiB")
     # Opening a file and reading from it takes longer.
     data = storage.read_bytes(file.path, version=file.version, size=file.size)
     try:
@@ -121,9 +122,9 @@ def _read_tree(
             fields.add(tree)
         return _find_samples(tree, mapping)
     except ValueError as error:
-        raise _error(f"not valid JSON: {error}") from None
+        raise invalid_row(f"not valid JSON: {error}") from None
     except RecursionError:
-        raise _error("nested too deeply") from None
+        raise invalid_row("nested too deeply") from None
 
 
 # JSON
@@ -156,9 +157,9 @@ def _stream_json(
                     fields.add_others(others)
                 return
     except (JsonError, ValueError) as error:
-        raise _error(f"not valid JSON: {error}") from None
+        raise invalid_row(f"not valid JSON: {error}") from None
     except RecursionError:
-        raise _error("nested too deeply") from None
+        raise invalid_row("nested too deeply") from None
 
 
 def _find_stream(samples: Expression | None) -> tuple[list[Sequence[str]], bool, Expression] | None:
@@ -200,7 +201,7 @@ def read_lines(file: Any) -> Iterator[Any]:
         try:
             yield read_json(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
         except (ValueError, RecursionError) as error:
-            yield _error(f"line {number}: not valid JSON: {error}")
+            yield invalid_row(f"line {number}: not valid JSON: {error}")
 
 
 # XML
@@ -221,11 +222,11 @@ def parse_xml(data: bytes) -> ElementTree.Element:
         parser.Parse(data, True)
         return builder.close()
     except (expat.ExpatError, LookupError, ValueError, AssertionError) as error:
-        raise _error(f"not valid XML: {error}") from None
+        raise invalid_row(f"not valid XML: {error}") from None
 
 
 def _refuse_doctype(*_: object) -> None:
-    raise _error("the XML has a document type or entities, which are not read")
+    raise invalid_row("the XML has a document type or entities, which are not read")
 
 
 def to_tree(element: ElementTree.Element, listed: frozenset[str]) -> Any:
@@ -256,7 +257,7 @@ def _decode(file: Any, most_bytes: int | None) -> Iterator[str]:
     try:
         yield from io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     except UnicodeDecodeError:
-        raise _error("not valid UTF-8") from None
+        raise invalid_row("not valid UTF-8") from None
 
 
 def _read_rows(
@@ -272,7 +273,7 @@ def _read_rows(
         if not columns:
             columns = [one.strip() for one in row]
         elif any(row[len(columns) :]):
-            yield _error(f"a row has {len(row)} cells, and there are {len(columns)} columns: {shorten(str(row))}")
+            yield invalid_row(f"a row has {len(row)} cells, and there are {len(columns)} columns: {shorten(str(row))}")
         elif [one.strip() for one in row] != list(columns):
             yield dict(zip(columns, row, strict=False))
 
@@ -285,7 +286,7 @@ def _read_csv(lines: Iterator[str]) -> Iterator[list[str]]:
             if any(row):
                 yield row
     except csv.Error as error:
-        raise _error(f"not valid CSV: {error}") from None
+        raise invalid_row(f"not valid CSV: {error}") from None
 
 
 def _split_lines(lines: Iterable[str], count: int, separator: str) -> Iterator[list[str]]:
@@ -313,7 +314,3 @@ def _group_rows(rows: Iterable[dict[str, Any] | SampleError]) -> Iterator[dict[s
             sample["rows"].append(row)
     if sample is not None:
         yield sample
-
-
-def _error(detail: str) -> SampleError:
-    return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)

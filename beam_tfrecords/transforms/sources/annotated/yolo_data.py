@@ -85,7 +85,9 @@ class YoloPaths:
         """
         word = path.removeprefix("./").rstrip("/") or path
         if storage.is_web(word):
-            raise _error(FailureReason.UNREADABLE, f"a URL, where files have no labels: {shorten(path)}")
+            raise SampleError(
+                Stage.LIST, FailureReason.UNREADABLE, f"a URL, where files have no labels: {shorten(path)}"
+            )
         root = next((one for one in self.roots if storage.is_inside(base, one)), base)
         outside = self.settings.allow_outside_root
         return base if word == "." else resolve(word, base=base, root=root, allow_outside_root=outside)
@@ -284,7 +286,3 @@ def _refuse(path: str, tried: Iterable[str], places: YoloPaths, *, leads_outside
         f"in `image_root`{either}",
         code="outside_root" if leads_outside else "not_found",
     )
-
-
-def _error(reason: FailureReason, detail: str) -> SampleError:
-    return SampleError(Stage.LIST, reason, detail)

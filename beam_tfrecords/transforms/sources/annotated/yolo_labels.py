@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import is_inside
 from beam_tfrecords.transforms.sources.tables.box_cells import MOST_SHARE
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Names of image folders, in lower case, with a sibling folder `labels`.
@@ -219,13 +220,13 @@ def read_objects(
                 fields[OUTLINE_VALUES] += 1
         else:
             what = f"no box with {keypoints} values of keypoints" if keypoints else "neither box nor polygon"
-            raise _error(FailureReason.INVALID_ROW, f"line {number}: {line.strip()[:80]!r} is {what}")
+            raise invalid_row(f"line {number}: {line.strip()[:80]!r} is {what}")
         is_whole = math.isfinite(values[0]) and int(values[0]) == values[0]
         if is_whole and numbers is not None:
             numbers.add(int(values[0]))
         if not is_whole or (names and int(values[0]) not in names):
             known = f"the data file names {min(names)} to {max(names)}" if names else "expected a number"
-            raise _error(FailureReason.UNKNOWN_CLASS, f"line {number}: class {words[0][:20]}; {known}")
+            raise SampleError(Stage.LIST, FailureReason.UNKNOWN_CLASS, f"line {number}: class {words[0][:20]}; {known}")
         labels.append(names[int(values[0])] if names else int(values[0]))
         check_count(len(labels))
     return Objects(tuple(boxes), tuple(labels), is_normalized=True, polygons=tuple(polygons), keypoints=tuple(points))
@@ -303,10 +304,6 @@ def _are_inside(points: Sequence[tuple[float, float]], values: Sequence[float]) 
     return all(abs(right - x) <= 0.55 * width and abs(down - y) <= 0.55 * height for right, down in points)
 
 
-def _error(reason: FailureReason, detail: str) -> SampleError:
-    return SampleError(Stage.LIST, reason, detail)
-
-
 def read_text(path: str) -> str:
     """Reads a text of bounded size.
 
@@ -316,8 +313,8 @@ def read_text(path: str) -> str:
     with storage.open_read(path) as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise _error(FailureReason.INVALID_ROW, f"more than {_MOST_BYTES >> 20} MiB of labels")
+        raise invalid_row(f"more than {_MOST_BYTES >> 20} MiB of labels")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise _error(FailureReason.INVALID_ROW, "not valid UTF-8") from None
+        raise invalid_row("not valid UTF-8") from None

@@ -8,7 +8,8 @@ import posixpath
 from collections.abc import Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.sources.inputs import names_several
+from beam_tfrecords.storage.members import MemberError
+from beam_tfrecords.transforms.sources.inputs import folder_of_archive, names_several
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 
 _MOST_FILES = 20_000
@@ -60,19 +61,22 @@ def summarise(inputs: Sequence[str]) -> Facts:
     Raises:
       OSError: a folder cannot be listed.
     """
-    roots = [path for path in inputs if not names_several(path) and storage.is_folder(path)]
+    roots = [path for path in map(folder_of_archive, inputs) if not names_several(path) and storage.is_folder(path)]
     found: dict[tuple[str, str], set[str]] = {}
     texts: dict[tuple[str, str], list[str]] = {}
     files = 0
-    for root in roots:
-        for file in itertools.islice(storage.list_files(root, literal=True), _MOST_FILES - files):
-            files += 1
-            below = file.path[len(root) :].lstrip("/")
-            extension = posixpath.splitext(below)[1].lower()
-            if extension in _TEXTS:
-                texts.setdefault((storage.dirname(file.path), extension), []).append(file.path)
-            elif skipped_kind(below) is None and has_extension(below):
-                found.setdefault((storage.dirname(file.path), extension), set()).add(file.path)
+    try:
+        for root in roots:
+            for file in itertools.islice(storage.list_files(root, literal=True), _MOST_FILES - files):
+                files += 1
+                below = file.path[len(root) :].lstrip("/")
+                extension = posixpath.splitext(below)[1].lower()
+                if extension in _TEXTS:
+                    texts.setdefault((storage.dirname(file.path), extension), []).append(file.path)
+                elif skipped_kind(below) is None and has_extension(below):
+                    found.setdefault((storage.dirname(file.path), extension), set()).add(file.path)
+    except MemberError:
+        files = _MOST_FILES  # The rest of a damaged archive is unknown.
     groups = [FileGroup(folder, frozenset(paths)) for (folder, _), paths in sorted(found.items())]
     few = [path for paths in texts.values() if len(paths) <= _FEW for path in sorted(paths)]
     return Facts(roots, groups, few, files < _MOST_FILES)

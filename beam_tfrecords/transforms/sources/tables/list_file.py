@@ -157,8 +157,11 @@ def open_list(path: str, start: bytes, *, has_rest: bool = False) -> ListTable |
 
 def _split(line: str, delimiter: str | None, *, cells: int = -1) -> list[str]:
     """Splits a line into cells: with `cells=0` into the first cell and the rest, with `cells=1` not at all."""
-    words = line.strip().split(delimiter, {0: 1, 1: 0}.get(cells, -1)) if line.strip() else []
-    return [word.strip() for word in words]
+    words = (
+        [word.strip() for word in line.strip().split(delimiter, {0: 1, 1: 0}.get(cells, -1))] if line.strip() else []
+    )
+    # As in `cat: 1.jpg`.
+    return [words[0].removesuffix(":"), *words[1:]] if words[1:] else words
 
 
 def _find_rest(lines: Sequence[str]) -> list[str | None]:
