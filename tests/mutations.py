@@ -1,8 +1,11 @@
 """The mutation gate: whether an area's new tests notice what its old ones do: `python -m tests.mutations annotations`.
 
 It needs coverage.py. Each mutant changes one line of the area's modules in a copy of the tree, where those tests that
-reach the line run in a forked process: first the old ones, then the new ones. A mutant that only the old ones kill asks
-for another case before the old tests are deleted.
+reach the line run in a forked process: first the new ones, and the old ones if it survives. A mutant that only the old
+ones kill asks for another case before the old tests are deleted.
+
+The process that collects the tests of the copy gives each fork the changed functions. Lines that run at import need a
+process that has not imported the product yet.
 """
 
 from __future__ import annotations
@@ -11,7 +14,10 @@ import argparse
 import ast
 import contextlib
 import dataclasses
+import functools
+import gc
 import importlib
+import inspect
 import json
 import os
 import random
@@ -21,9 +27,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import CodeType, FunctionType
 
 import pytest
 from coverage import CoverageData
@@ -38,7 +46,7 @@ class Area:
     Attributes:
       modules: patterns of its modules below `beam_tfrecords`.
       old: tests that go; empty once they are gone.
-      new: tests that take their place, below `tests`.
+      new: tests that take their place, below `tests`; `cases/NAME.yaml` stands for the cases of a file.
     """
 
     modules: Sequence[str]
@@ -77,25 +85,29 @@ AREAS = {
             *("features/layouts.py", "transforms/blocks/place_objects.py", "transforms/objects/*.py"),
             "transforms/sources/records/*.py",
         ],
+        [],
         [
-            *(f"beam_pipelines/test_{name}.py" for name in ("captions", "detection", "kept_records", "polygons")),
-            *(f"beam_pipelines/test_{name}.py" for name in ("several_images", "tfrecord_input", "vectors")),
-        ],
-        [
-            "cases/test_cases.py",
+            *(
+                f"cases/{name}.yaml"
+                for name in ("kept_records", "vectors", "several_images", "records", "oriented_boxes")
+            ),
+            *(f"cases/{name}.yaml" for name in ("datasets", "coco", "yolo")),
             *(f"properties/test_{name}.py" for name in ("captions", "kept_records", "layouts_read")),
+            "properties/test_datasets_as_inputs.py",
         ],
     ),
     "masks": Area(
         [
             *("transforms/mask_colors.py", "transforms/images/*masks.py", "transforms/sources/folders/*mask*.py"),
-            *("transforms/sources/tables/mask_cells.py", "transforms/sources/detect/mask_*.py"),
+            "transforms/sources/detect/mask_*.py",
         ],
+        [],
         [
-            *("beam_pipelines/test_segmentation.py", "beam_pipelines/test_masks_of_objects.py"),
-            *("beam_pipelines/test_mask_colors.py", "transforms/test_mask_colors.py"),
+            *(f"cases/{name}.yaml" for name in ("mask_colors", "object_masks", "segmentation", "families", "coco")),
+            *(f"cases/{name}.yaml" for name in ("datasets", "annotation_checks", "several_images", "table_objects")),
+            *(f"cases/{name}.yaml" for name in ("tables", "tables_of_images", "voc", "public")),
+            "properties/test_masks.py",
         ],
-        ["cases/test_cases.py", "properties/test_masks.py"],
     ),
     "documents": Area(
         [f"transforms/sources/annotated/{name}.py" for name in _OF_DOCUMENTS],
@@ -120,6 +132,7 @@ TURNED = {
 # Libraries that take seconds to import.
 LIBRARIES = ("apache_beam", "pyarrow.parquet", "cv2", "hypothesis", "tensorflow")
 COMMAND = [sys.executable, "-m", "pytest"]
+CASES = "cases/test_cases.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,15 +256,20 @@ class Selected:
             self._failed.write_text(f"{report.nodeid} is not imported")
 
 
-def run_forked(copy: Path, tests: Sequence[str], *, seconds: float) -> str:
-    """The test that fails in a copy of the tree, or nothing."""
+def in_fork(run: Callable[[Path], None], copy: Path, *, seconds: float) -> str:
+    """Runs a function, which writes the test that fails into a file; returns it, or nothing."""
     failed = copy.with_suffix(".failed")
     failed.unlink(missing_ok=True)
     process = os.fork()
     if not process:
         os.setsid()
-        with contextlib.suppress(BaseException):
-            _run_here(copy, tests, failed)
+        loud, quiet = os.dup(2), os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(quiet, stream)
+        try:
+            run(failed)
+        except BaseException:
+            os.write(loud, traceback.format_exc().encode())
         os._exit(0)
     deadline = time.monotonic() + seconds
     while os.waitpid(process, os.WNOHANG) == (0, 0):
@@ -260,16 +278,14 @@ def run_forked(copy: Path, tests: Sequence[str], *, seconds: float) -> str:
             os.killpg(process, signal.SIGKILL)
             os.waitpid(process, 0)
             break
-        time.sleep(0.05)
+        time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)  # what tests have left
     return failed.read_text() if failed.exists() else ""
 
 
-def _run_here(copy: Path, tests: Sequence[str], failed: Path) -> None:
-    quiet = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):
-        os.dup2(quiet, stream)
+def run_pytest(copy: Path, tests: Sequence[str], plugin: object) -> int:
+    """Runs pytest in the copy, with modules that nothing has imported yet."""
     os.chdir(copy)
     sys.path[:] = [str(copy), *(path for path in sys.path if path not in ("", str(ROOT)))]
     os.environ |= {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -277,10 +293,102 @@ def _run_here(copy: Path, tests: Sequence[str], failed: Path) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "beam_tfrecords")]:
         del sys.modules[name]
     files = dict.fromkeys(test.partition("::")[0] for test in tests)
-    temporary = f"--basetemp={copy.with_suffix('.tmp')}"
-    code = pytest.main(["-x", "-p", "no:xdist", temporary, *files], plugins=[Selected(tests, failed)])
+    words = ["-qq", "-s", "-x", "-p", "no:xdist", f"--basetemp={copy.with_suffix('.tmp')}"]
+    return pytest.main([*words, *files], plugins=[plugin])
+
+
+def import_and_run(copy: Path, tests: Sequence[str], failed: Path) -> None:
+    """Runs tests of the copy; writes the name of one that fails."""
+    code = run_pytest(copy, tests, Selected(tests, failed))
     if code and not failed.exists():
         failed.write_text(f"pytest ends with {code}")
+
+
+def changed_functions(mutation: Mutation) -> list[tuple[CodeType, CodeType]] | None:
+    """Returns the functions that a mutation changes, with what they become; None if it changes what runs at import."""
+    text = (ROOT / mutation.path).read_text(encoding="utf-8")
+    lines = text.splitlines()
+    lines[mutation.line - 1] = mutation.after
+    return _changed(*(compile(one, mutation.path, "exec") for one in (text, "\n".join(lines))))
+
+
+def _changed(old: CodeType, new: CodeType) -> list[tuple[CodeType, CodeType]] | None:
+    if old == new:
+        return []
+    if old.co_flags & inspect.CO_OPTIMIZED and "<" not in old.co_name:
+        return [(old, new)]
+    # The code of a module or class, or a comprehension that runs with it.
+    pairs = list(zip(old.co_consts, new.co_consts, strict=False))
+    inner = [pair for pair in pairs if all(isinstance(one, CodeType) for one in pair)]
+    plain = [[one for one in code.co_consts if not isinstance(one, CodeType)] for code in (old, new)]
+    if (old.co_code, old.co_names, repr(plain[0])) != (new.co_code, new.co_names, repr(plain[1])):
+        return None
+    found: list[tuple[CodeType, CodeType]] = []
+    for pair in inner:
+        changed = _changed(*pair)
+        if changed is None:
+            return None
+        found += changed
+    return found
+
+
+class Imported:
+    """The functions and caches of the product in this process."""
+
+    def __init__(self) -> None:
+        gc.unfreeze()
+        objects = gc.get_objects()
+        gc.freeze()
+        self._functions: dict[str, list[FunctionType]] = {}
+        for one in objects:
+            if type(one) is FunctionType:
+                self._functions.setdefault(one.__code__.co_filename, []).append(one)
+        caches = (one for one in objects if isinstance(one, functools._lru_cache_wrapper))
+        self._caches = [one for one in caches if one.__module__.startswith("beam_tfrecords")]
+
+    def change(self, path: Path, changed: Sequence[tuple[CodeType, CodeType]]) -> None:
+        """Gives functions of a module other code; a module that is imported later has it already."""
+        functions = self._functions.get(str(path), [])
+        for old, new in changed if functions else ():
+            found = [one for one in functions if one.__code__ == old]
+            assert found, old
+            for one in found:
+                one.__code__ = new.replace(co_filename=str(path))
+        for cache in self._caches:
+            cache.cache_clear()
+
+
+class Collected:
+    """A plugin of pytest: instead of running the tests that it collects, hands out their runs in forked processes."""
+
+    def __init__(self, copy: Path, work: Callable[[Callable[..., str]], None]) -> None:
+        self._copy, self._work, self._failed = copy, work, Path()
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items, imported = {item.nodeid: item for item in session.items}, Imported()
+
+        def run(path: str, changed: Sequence[tuple[CodeType, CodeType]], tests: Sequence[str], seconds: float) -> str:
+            chosen = [items[test] for test in tests]
+
+            def run_them(failed: Path) -> None:
+                imported.change(self._copy / path, changed)
+                self._run(chosen, failed)
+
+            return in_fork(run_them, self._copy, seconds=seconds)
+
+        self._work(run)
+        return True
+
+    def _run(self, chosen: Sequence[pytest.Item], failed: Path) -> None:
+        self._failed = failed
+        for item, after in zip(chosen, [*chosen[1:], None], strict=True):
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
+            if failed.exists():
+                return
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.write_text(report.nodeid)
 
 
 @contextlib.contextmanager
@@ -308,9 +416,65 @@ def copy_tree(copy: Path) -> None:
 
 def measure(area: Area, folder: Path) -> None:
     """Runs the area's tests once."""
-    files = [f"tests/{path}" for path in (*area.old, *area.new) if (ROOT / "tests" / path).exists()]
-    words = [sys.executable, "-m", "pytest", "-n2", *files, "-p", "tests.reached_lines", f"--reached_lines={folder}"]
+    files = dict.fromkeys(f"tests/{CASES if path.endswith('.yaml') else path}" for path in (*area.old, *area.new))
+    words = [*COMMAND, "-n2", *files, "-p", "tests.reached_lines", f"--reached_lines={folder}"]
+    if CASES not in area.new:
+        words += ["-k", " or ".join(["not test_cases.py", *map(_cases_of, area.new)])]
     subprocess.run(words, cwd=ROOT, check=True)
+
+
+def _cases_of(path: str) -> str:
+    """Returns how the names of a file's cases begin, or the path of another file."""
+    return f"test_case[{Path(path).stem}:" if path.endswith(".yaml") else path
+
+
+def tests_in(paths: Sequence[str], tests: Sequence[str]) -> list[str]:
+    """Returns those tests that are in some files, file by file."""
+    found = [test for path in paths for test in tests if _cases_of(path) in test]
+    return list(dict.fromkeys(found))
+
+
+class Gate:
+    """Runs the tests of an area on mutants, and counts what they kill."""
+
+    def __init__(self, area: Area, reached: Reached, copy: Path) -> None:
+        self._area, self._reached, self._copy = area, reached, copy
+        self._killed: Counter[str] = Counter()
+
+    def compare(self, mutations: Sequence[tuple[int, Mutation]]) -> None:
+        """Prints for each mutant which test kills it."""
+        changed = {number: changed_functions(one) for number, one in mutations}
+        for number, mutation in mutations:
+            if changed[number] is None:
+                self._try(number, mutation, self._import_and_run)
+        tests = [test for test in self._reached.seconds if tests_in([*self._area.new, *self._area.old], [test])]
+
+        def work(run: Callable[..., str]) -> None:
+            quickest = sorted(tests, key=self._reached.seconds.__getitem__)[:20]
+            if problem := run("", [], quickest, 300):
+                print(f"without a mutant: {problem}", flush=True)
+                return
+            for number, mutation in mutations:
+                if changed[number] is not None:
+                    self._try(number, mutation, functools.partial(run, mutation.path, changed[number]))
+
+        run_pytest(self._copy, tests, Collected(self._copy, work))
+        killed = self._killed
+        print(f"{killed.total()} mutants: new tests kill {killed['new']}, old ones alone {killed['old']}")
+
+    def _try(self, number: int, mutation: Mutation, run: Callable[[Sequence[str], float], str]) -> None:
+        tests, killer = self._reached.tests_of(mutation), ""
+        with mutated(mutation, self._copy):
+            for name, paths in (("new", self._area.new), ("old", self._area.old)):
+                some = tests_in(paths, tests)
+                limit = 120 + 10 * sum(self._reached.seconds[test] for test in some)
+                if not killer and some and (test := run(some, limit)):
+                    killer = f"{name}: {test}"
+        self._killed[killer[:3]] += 1
+        print(f"{number} {killer or '-'}\n    {mutation}", flush=True)
+
+    def _import_and_run(self, tests: Sequence[str], seconds: float) -> str:
+        return in_fork(lambda failed: import_and_run(self._copy, tests, failed), self._copy, seconds=seconds)
 
 
 def main() -> None:
@@ -318,6 +482,7 @@ def main() -> None:
     parser.add_argument("area", choices=AREAS)
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, nargs="*", help="numbers of mutants to run, of those of the seed")
     words = parser.parse_args()
     area = AREAS[words.area]
     folder = ROOT / "build/mutations" / words.area
@@ -328,26 +493,17 @@ def main() -> None:
     modules = sorted({path for pattern in area.modules for path in package.glob(pattern)})
     every = [mutation for path in modules for mutation in mutations_of(path)]
     print(f"{words.count} of {len(every):,} mutants, with seed {words.seed}", flush=True)
+    chosen = list(enumerate(random.Random(words.seed).sample(every, min(words.count, len(every)))))
+    chosen = [(number, one) for number, one in chosen if not words.only or number in words.only]
     for library in LIBRARIES:
         importlib.import_module(library)
-    killed: Counter[tuple[bool, bool]] = Counter()
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary) / "copy"
         copy_tree(copy)
-        if problem := run_forked(copy, sorted(reached.seconds, key=reached.seconds.__getitem__)[:20], seconds=300):
-            raise SystemExit(f"without a mutant: {problem}")
-        for mutation in random.Random(words.seed).sample(every, min(words.count, len(every))):
-            tests = reached.tests_of(mutation)
-            found = []
-            with mutated(mutation, copy):
-                for files in (area.old, area.new):
-                    some = [one for one in tests if one.partition("::")[0].removeprefix("tests/") in files]
-                    limit = 120 + 10 * sum(reached.seconds[test] for test in some)
-                    found.append(run_forked(copy, some, seconds=limit) if some else "")
-            killed[bool(found[0]), bool(found[1])] += 1
-            print(f"old: {found[0] or '-'}\nnew: {found[1] or '-'}\n    {mutation}", flush=True)
-    old, new = killed[True, False] + killed[True, True], killed[False, True] + killed[True, True]
-    print(f"{killed.total()} mutants: old tests kill {old}, new ones {new}; old ones alone {killed[True, False]}")
+        for path in (copy / "tests/cases").glob("*.yaml"):
+            if {CASES, f"cases/{path.name}"}.isdisjoint(area.new):
+                path.unlink()
+        Gate(area, reached, copy).compare(chosen)
 
 
 if __name__ == "__main__":
