@@ -26,8 +26,8 @@ from beam_tfrecords.beam_pipelines.export.file_paths import (
 )
 from beam_tfrecords.features.layouts import NAMED
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_coco
-from tests.beam_pipelines.test_dataset_input import examples
 from tests.framing import write_examples
+from tests.published import read_published
 from tests.source_forms import flags_of, write_form
 
 
@@ -48,12 +48,12 @@ def test_images_are_in_folders_of_split_and_class_with_the_stored_bytes(pets, ru
     assert ran.code == 0
     rows = pq.read_table(tmp_path / "folder/samples.parquet").to_pylist()
     assert next(iter(rows[0])) == "image"
-    stored = {(split, key): one for split, found in examples(pets).items() for key, one in found.items()}
+    stored = {(one.split, one.key): one.values for one in read_published(pets).records}
     for row in rows:
         label, _, name = row["key"].partition("/")
         assert row["image"] == f"{row['split']}/{label}/{name.removesuffix('.png')}.jpg"
         assert row["label"] == label
-        (data,) = stored[row["split"], row["key"]]["image"][1]
+        (data,) = stored[row["split"], row["key"]]["image"]
         assert (tmp_path / "folder" / row["image"]).read_bytes() == data
     assert files_below(tmp_path / "folder") == sorted(["samples.parquet", *(row["image"] for row in rows)])
     assert f"{tmp_path / 'folder'}: 8 records, 8 files and a table" in ran.out
@@ -90,11 +90,9 @@ def test_the_table_is_an_input_as_any_other(pets, run, build, tmp_path):
     run("export", f"--dataset={pets}", f"--to={tmp_path / 'folder'}")
     table = f"--input={tmp_path / 'folder/samples.parquet'}"
     second = build(tmp_path / "again", table, "--key_column=key", "--image_encoding=keep", "--name=pets")
-    was, now = examples(pets), examples(second)
-    assert {split: list(found) for split, found in now.items()} == {split: list(found) for split, found in was.items()}
-    for split, found in was.items():
-        for key, one in found.items():
-            assert [now[split][key][name] for name in ("image", "label")] == [one["image"], one["label"]]
+    for one, other in zip(read_published(pets).records, read_published(second).records, strict=True):
+        assert (other.split, other.key) == (one.split, one.key)
+        assert [other.values[name] for name in ("image", "label")] == [one.values[name] for name in ("image", "label")]
 
 
 def test_python_exports_too(pets, tmp_path):
@@ -187,18 +185,17 @@ def test_boxes_are_exported_as_coco(run, build, tmp_path):
         second = build(
             tmp_path / f"{layout}_again", coco, f"--image_root={folder}", f"--layout={layout}", "--image_encoding=keep"
         )
-        was, now = examples(first)["train"], examples(second)["train"]
-        assert len(was) == len(now) == len(PICTURES)
-        for key, features in was.items():
-            other = now[f"train/{key}"]
-            for name in features:
+        now = {one.key: one.values for one in read_published(second).records}
+        assert len(now) == len(PICTURES)
+        for record in read_published(first).records:
+            other = now[f"train/{record.key}"]
+            for name, values in record.values.items():
                 if name in ("image/source_id", "image/filename"):
                     continue
-                kind, values = features[name]
-                if kind == "float":
-                    np.testing.assert_allclose(other[name][1], values, rtol=1e-5, atol=1e-6)
+                if values and isinstance(values[0], float):
+                    np.testing.assert_allclose(other[name], values, rtol=1e-5, atol=1e-6)
                 else:
-                    assert other[name] == (kind, values), name
+                    assert other[name] == values, name
 
 
 @pytest.mark.parametrize("layout", [name for name in NAMED if name.startswith("detection")])

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of
-from tests.beam_pipelines.test_dataset_input import examples
+from tests.published import read_published
 from tests.source_forms import write_form
 
 
@@ -23,7 +23,8 @@ def write(path, header, rows):
 
 
 def labels_of(out, feature="label"):
-    return {split: [one[feature][1] for one in records.values()] for split, records in examples(out).items()}
+    records = read_published(out).records
+    return {one.split: [other.values[feature] for other in records if other.split == one.split] for one in records}
 
 
 def test_rows_of_a_split_without_labels_have_the_label_of_none(tmp_path, build, verify, paths):

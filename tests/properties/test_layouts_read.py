@@ -18,6 +18,7 @@ from PIL import Image
 
 from beam_tfrecords import Dataset, Sample, build, open_dataset
 from tests import tensorflow as tf
+from tests.every_input import BOXES, LAYOUTS, SIZES, settings_of, write_tree
 from tests.framing import Example, framed, records_of
 from tests.pictures import picture
 from tests.tensorflow import load
@@ -25,46 +26,7 @@ from tests.writers import save
 
 pytestmark = pytest.mark.tensorflow
 
-SIZES = {"a.png": (60, 40), "b.png": (50, 50), "c.png": (32, 64)}
-BOXES = {"a.png": [(0, 0, 30, 20), (15, 10, 45, 30)], "b.png": [(10, 10, 10, 35)], "c.png": []}
 SIDES = ("xmin", "xmax", "ymin", "ymax")
-_OBJECTS = {"input": "x.json", "image_size": "20x30", "resize_mode": "exact"}
-_ROWS = {"input": "t.jsonl", "image_size": "20x30", "resize_mode": "exact"}
-LAYOUTS: dict[str, dict[str, Any]] = {
-    "segmentation": {"input": "images", "mask_root": "masks", "image_size": "20x30", "resize_mode": "exact"},
-    **{f"detection_{name}": {**_OBJECTS, "layout": f"detection_{name}"} for name in ("masks", "keypoints", "polygons")},
-    "tfds": {**_OBJECTS, "layout": "tfds"},
-    "captions": {**_ROWS, "layout": "captions"},
-    **{
-        name: {**_ROWS, "image_column": "image,right,views", "layout": "image", "image_encoding": encoding}
-        for name, encoding in (("several", "png"), ("several_raw", "raw"), ("several_webp", "webp"))
-    },
-    "vector": {
-        **_ROWS,
-        "layout": {"image": "image.encoded", "points": {"field": "columns.x0..x2", "type": "float"}, "key": "key"},
-    },
-}
-
-
-def write_tree(root: Path) -> None:
-    annotations, images, rows = [], [], []
-    for number, (name, (width, height)) in enumerate(SIZES.items()):
-        save(root / f"images/{name}", picture(f"gray {width}x{height}"))
-        save(root / f"masks/{name}", picture(f"mask {width}x{height} 1=0,0,{width // 2},9 255=9,9,{width},{height}"))
-        save(root / f"views/{name}", picture(f"blue {number + 4}x4"))
-        images.append({"id": number, "file_name": name, "width": width, "height": height})
-        for x, y, w, h in BOXES[name]:
-            outline = [x, y, x + w, y, x + w, y + h]
-            one = {"image_id": number, "category_id": 1 + number, "bbox": [x, y, w, h], "area": w * h / 2, "iscrowd": 0}
-            annotations.append({**one, "segmentation": [outline], "keypoints": [x, y, 2, x + w - 1, y, 1]})
-        views = [f"views/{other}" for other in [*SIZES][:number]]
-        vector = {f"x{place}": number + place / 4 for place in range(3)}
-        captions = [f"{name} ünd {place}" for place in range(number)]
-        rows.append({"image": f"images/{name}", "right": "views/a.png", "views": views, "captions": captions, **vector})
-    categories = [{"id": 1 + number, "name": name} for number, name in enumerate(("cat", "dog", "emu"))]
-    content = {"images": images, "annotations": annotations, "categories": categories}
-    save(root / "x.json", json.dumps(content))
-    save(root / "t.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +37,7 @@ def built(tmp_path_factory) -> Callable[[str], Dataset]:
 
     def build_layout(name: str) -> Dataset:
         if not (root / name).exists():
-            paths = {key: str(root / LAYOUTS[name][key]) for key in ("input", "mask_root") if key in LAYOUTS[name]}
-            images = {"image_root": str(root / "images")} if LAYOUTS[name]["input"] == "x.json" else {}
-            build(output=str(root / name), quiet=True, **{"image_encoding": "png", **LAYOUTS[name], **paths, **images})
+            build(output=str(root / name), quiet=True, **settings_of(name, root))
         return open_dataset(root / name)
 
     return build_layout
