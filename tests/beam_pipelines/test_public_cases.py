@@ -6,7 +6,7 @@
 ICDAR 2015, VisDrone#2, Supervisely, Label Studio, Ground Truth, Vertex, CrowdHuman, labelme#71 with masks | \
 `mappings.yaml`, `properties/test_known_formats.py` |
 | driving logs, Great Barrier Reef, labelImg with `label_map.pbtxt` | here |
-| colour masks (tensorflow#37243) | `test_mask_colors.py` |
+| masks of colors (tensorflow#37243) | `tests/cases/mask_colors.yaml` |
 | UTKFace, two heads (keras#11638) | `test_heads.py`, `columns.yaml` |
 | CelebA, NYU Depth, LFW as folders | `tests/cases/public.yaml` |
 """
