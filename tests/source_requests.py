@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.description import Description
-from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.opening import open_input
@@ -89,9 +87,3 @@ def open_source(*inputs: Any, **fields: Any) -> OpenedSource:
     """Opens the source of a request; see `make_request`."""
     spec, needs = make_request(*inputs, **fields)
     return OpenedSource(open_input(spec, needs).read(needs))
-
-
-def suggest_columns(source: OpenedSource, *, needs_label: bool) -> Sequence[Suggestion]:
-    """Returns what a refusal of a table without images suggests."""
-    table = source.description.table
-    return column_suggestions(table, image=None, needs_image=True, needs_label=needs_label) if table else ()
