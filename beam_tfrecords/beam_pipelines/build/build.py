@@ -305,20 +305,15 @@ def _run(
             f"the pipeline ended without an error, but {publication.output} holds no dataset of this build; "
             "the log of the runner may say why"
         )
-    return _explain(outcome, previous)
+    if outcome["is_unchanged"] and previous.newest:
+        return Published(previous.newest, is_unchanged=True)
+    return Unpublished.of(outcome)
 
 
 def _delete_if_there(path: str) -> None:
     """Deletes a file if it exists, so that the delete permission is needed only then."""
     if storage.exists(path):
         storage.delete_files([path])
-
-
-def _explain(values: Mapping[str, Any], previous: Previous) -> Published | Unpublished:
-    """Reads the outcome that a pipeline leaves when it publishes nothing."""
-    if values["is_unchanged"] and previous.newest:
-        return Published(previous.newest, is_unchanged=True)
-    return Unpublished.of(values)
 
 
 def _read_request_metrics(folder: str) -> Mapping[str, int]:

@@ -16,8 +16,7 @@ from beam_tfrecords.transforms.blocks.stage import CollectFiles, ConvertBlocks
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch
 from beam_tfrecords.transforms.duplicates.stage import DropDuplicates, FindDuplicates, FindNearDuplicates
 from beam_tfrecords.transforms.listing.stage import AssignOrder, ListSource
-from beam_tfrecords.transforms.parts import Part, count_bytes, without_hashes
-from beam_tfrecords.transforms.publishing.publish import Decision
+from beam_tfrecords.transforms.parts import count_bytes, without_hashes
 from beam_tfrecords.transforms.publishing.stage import FailUnpublished, OpenOutput, PublishDataset
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
@@ -89,7 +88,7 @@ def build_pipeline(
     decision = stats | "OpenOutput" >> OpenOutput(publication)
     shards = (
         parts
-        | "IfPublished" >> beam.Filter(_is_published, AsSingleton(decision))
+        | "IfPublished" >> beam.Filter(lambda _, decided: decided.publishes, AsSingleton(decision))
         # -> (group of shards, [(bytes before the part, Part)])
         | "PlanShards" >> PlanShards(ShardPolicy(spec.shard_size, spec.num_shards))
         # -> Shard
@@ -148,7 +147,3 @@ def _add_duplicates(
         near, *searched = parts | "FindNearDuplicates" >> FindNearDuplicates(search)
         duplicates = (duplicates, near) | "AllDuplicates" >> beam.Flatten()
     return parts, duplicates, searched
-
-
-def _is_published(_: Part, decision: Decision) -> bool:
-    return decision.publishes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import functools
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -93,7 +94,9 @@ class ReadSamples(beam.PTransform):
                 root
                 | "List" >> ListSource(self._folder)
                 | "Open"
-                >> beam.ParDo(_OpenSamples(open_sample, decisions, rejections)).with_outputs(FAILURES, main="samples")
+                >> rejections.bind(_open_samples, opener=open_sample, decisions=decisions).with_outputs(
+                    FAILURES, main="samples"
+                )
             )
             return rejections.split(opened, "samples", Sample)
 
@@ -155,7 +158,7 @@ class ConvertSamples(beam.PTransform):
 
     def expand(self, samples: PCollection[Sample]) -> PCollection[bytes]:
         rejections = Rejections("ConvertSamples", self._max_failures)
-        convert = beam.ParDo(_Convert(self._convert, rejections))
+        convert = rejections.bind(_convert, convert=self._convert)
         return rejections.split(
             samples | "Convert" >> convert.with_outputs(FAILURES, main="examples"), "examples", bytes
         )
@@ -215,65 +218,41 @@ def _list(spec: BuildSpec, folder: str) -> tuple[OpenSample, Decisions]:
     return OpenSample(spec.image, spec.max_file_size, records.layout if records else None), listed.listing.decisions
 
 
-class _OpenSamples(beam.DoFn):
+def _open_samples(chunk: str, *, opener: OpenSample, decisions: Decisions, rejections: Rejections) -> Iterator[Any]:
     """Opens the samples of a chunk file: chunk file -> `Sample`."""
-
-    def __init__(self, opener: OpenSample, decisions: Decisions, rejections: Rejections) -> None:
-        self._opener = opener
-        self._decisions = decisions
-        self._rejections = rejections
-        self._options = storage.current_options()
-
-    def setup(self) -> None:
-        storage.set_options(self._options)
-        self._read = Metrics.counter(_METRICS, "samples_read")
-        self._failed = Metrics.counter(_METRICS, "samples_rejected")
-
-    def process(self, chunk: str) -> Iterator[Any]:
-        for refs in load_oversized(read_chunk(chunk, self._decisions), decide=self._decisions.apply):
-            for ref in refs:
-                try:
-                    yield self._opener.open(ref)
-                    self._read.inc()
-                except SampleError as error:
-                    self._failed.inc()
-                    yield from self._rejections.divert(describe_failure(ref, error))
+    for refs in load_oversized(read_chunk(chunk, decisions), decide=decisions.apply):
+        for ref in refs:
+            try:
+                yield opener.open(ref)
+                Metrics.counter(_METRICS, "samples_read").inc()
+            except SampleError as error:
+                Metrics.counter(_METRICS, "samples_rejected").inc()
+                yield from rejections.divert(describe_failure(ref, error))
 
 
-class _Convert(beam.DoFn):
-    """Converts samples: `Sample` -> example."""
+def _convert(sample: Sample, *, convert: ConvertSample, rejections: Rejections) -> Iterator[Any]:
+    """Converts a sample: `Sample` -> example."""
+    if not isinstance(sample, Sample):
+        raise TypeError(f"ConvertSamples: found {type(sample).__name__}; expected beam_tfrecords.Sample")
+    ref = SampleRef(sample.key, {name: File(sample.key) for name in parts_of(sample)}, split=sample.split)
+    try:
+        yield _make_example(ref, sample, convert)
+        Metrics.counter(_METRICS, "examples").inc()
+    except Exception as error:
+        failure = failure_of(error, ref, memory=0)
+        Metrics.counter(_METRICS, "failures").inc()
+        yield from rejections.divert(describe_failure(ref, failure))
 
-    def __init__(self, convert: ConvertSample, rejections: Rejections) -> None:
-        self._convert = convert
-        self._rejections = rejections
-        self._options = storage.current_options()
 
-    def setup(self) -> None:
-        storage.set_options(self._options)
-        self._made = Metrics.counter(_METRICS, "examples")
-        self._failed = Metrics.counter(_METRICS, "failures")
-
-    def process(self, sample: Sample) -> Iterator[Any]:
-        if not isinstance(sample, Sample):
-            raise TypeError(f"ConvertSamples: found {type(sample).__name__}; expected beam_tfrecords.Sample")
-        ref = SampleRef(sample.key, {name: File(sample.key) for name in parts_of(sample)}, split=sample.split)
-        try:
-            yield self._example(ref, sample)
-            self._made.inc()
-        except Exception as error:
-            failure = failure_of(error, ref, memory=0)
-            self._failed.inc()
-            yield from self._rejections.divert(describe_failure(ref, failure))
-
-    def _example(self, ref: SampleRef, sample: Sample) -> bytes:
-        layout: Layout = self._convert.layout
-        label, columns = values_of(sample, layout.columns)
-        files = files_of(sample) if Content.IMAGE in layout.required else {}
-        objects = to_source(sample.objects) if Content.OBJECTS in layout.required else None
-        ref = SampleRef(ref.key, ref.images if files else {}, 0, "", label, ref.split, columns, objects=objects)
-        prepared = self._convert.prepare(ref, files)
-        (example,) = self._convert.finish(RefColumns.of_one(ref), [prepared]).examples
-        return example
+def _make_example(ref: SampleRef, sample: Sample, convert: ConvertSample) -> bytes:
+    layout: Layout = convert.layout
+    label, columns = values_of(sample, layout.columns)
+    files = files_of(sample) if Content.IMAGE in layout.required else {}
+    objects = to_source(sample.objects) if Content.OBJECTS in layout.required else None
+    ref = SampleRef(ref.key, ref.images if files else {}, 0, "", label, ref.split, columns, objects=objects)
+    prepared = convert.prepare(ref, files)
+    (example,) = convert.finish(RefColumns.of_one(ref), [prepared]).examples
+    return example
 
 
 class Rejections:
@@ -294,6 +273,11 @@ class Rejections:
     def __getstate__(self) -> dict[str, Any]:
         stops = self._stops and not (self.failures is not None and _is_read(self.failures))
         return {**vars(self), "failures": None, "_stops": stops}
+
+    def bind(self, function: Callable[..., Iterator[Any]], **named: Any) -> beam.ParDo:
+        """Returns the transform of a function that diverts failures; it is pickled when the pipeline runs."""
+        bound = functools.partial(function, rejections=self, **named)
+        return beam.FlatMap(storage.with_storage_options(bound))
 
     def divert(self, failure: Mapping[str, Any]) -> Iterator[beam.pvalue.TaggedOutput]:
         """Yields a failure for the second output.

@@ -8,7 +8,7 @@ import functools
 import importlib
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.dataset import is_dataset
@@ -46,7 +46,6 @@ from beam_tfrecords.transforms.sources.registry import (
 )
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.joined_table import open_joins
 from beam_tfrecords.transforms.sources.unsupported_formats import (
     START_BYTES,
     find_unsupported,
@@ -54,6 +53,9 @@ from beam_tfrecords.transforms.sources.unsupported_formats import (
     refuse_text,
     refuse_unsupported,
 )
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 
 # Sources of folders that read archives under other names.
 _FOLDERS = ("image_folder", "filename_pattern")
@@ -131,14 +133,19 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
             splits = {folder_of_archive(path): split for path, split in inputs.splits.items()}
             inputs = Inputs(paths, splits)
         chosen = dataclasses.replace(spec, input=tuple(paths), source=entry.name)
-        late, joined, wanted = None, open_joins(spec.join, spec.join_key), needs
-        if spec.join and not _joins_itself(entry, paths):
+        joined: Sequence[JoinedTable] = ()
+        late, wanted = None, needs
+        if spec.join:
             # Most requests join nothing.
-            from beam_tfrecords.transforms.sources.tables.joined_samples import JoinedSamples
+            from beam_tfrecords.transforms.sources.tables.joined_table import open_joins
 
-            late = JoinedSamples.of(joined, spec, has_columns=entry.has_columns)
-            chosen = dataclasses.replace(chosen, **late.others, join=(), join_key=("key",))
-            wanted = late.needs_of_source(needs)
+            joined = open_joins(spec.join, spec.join_key)
+            if not _joins_itself(entry, paths):
+                from beam_tfrecords.transforms.sources.tables.joined_samples import JoinedSamples
+
+                late = JoinedSamples.of(joined, spec, has_columns=entry.has_columns)
+                chosen = dataclasses.replace(chosen, **late.others, join=(), join_key=("key",))
+                wanted = late.needs_of_source(needs)
         refuse_settings(entry, chosen)
         make: MakeSource = _module(entry).open_input(OpenRequest(chosen, inputs, wanted, joined, function))
         if late is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
@@ -17,8 +17,10 @@ from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_fil
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, PipelinePartition, ReadPartition, StagingFiles
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.tally import Tally
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 
 
 @dataclasses.dataclass(frozen=True)

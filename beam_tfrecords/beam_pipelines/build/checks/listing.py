@@ -7,7 +7,7 @@ import dataclasses
 import glob
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
@@ -59,6 +59,8 @@ _FIRST = 3
 _FEW = 8
 # With fewer objects, each may have a class of its own.
 _MANY = 24
+# Code of the refusal of annotations, and what was found.
+Fault: TypeAlias = tuple[str, str]
 # Maximum number of images to open for their sizes, if nothing else records the sizes.
 _MOST_MEASURED = 32
 
@@ -337,37 +339,26 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: 
     suggestions = [Suggestion("the annotations as they are", {"trust_annotations": True})]
     if source.name != "tfrecord":
         suggestions.append(Suggestion("the images without annotations", {"layout": "image"}))
-    raise RequestError(f"{where}: {fault.found}", suggestions, code=fault.code)
+    code, found = fault
+    raise RequestError(f"{where}: {found}", suggestions, code=code)
 
 
-class _Fault(NamedTuple):
-    """A fault of annotations.
-
-    Attributes:
-      code: code of the refusal.
-      found: what was found, for the message.
-    """
-
-    code: str
-    found: str
-
-
-def _find_lost(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> _Fault | None:
+def _find_lost(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> Fault | None:
     """Describes annotations that belong to no image; returns None if most belong to one."""
     totals = listing.objects
     most = next((one for one in tally.unmatched if 2 * one.count > one.total), None)
     if most is not None:
-        return _Fault(code="unmatched_annotations", found=most.note)
+        return "unmatched_annotations", most.note
     if totals.samples and not totals.annotated:
-        return _Fault(code="no_objects", found=f"none of the {totals.samples:,} images has an object")
+        return "no_objects", f"none of the {totals.samples:,} images has an object"
     # In this case, the classes of the objects become labels.
     by_labels = Content.OBJECTS in source.description.provides and Content.LABEL in spec.required
     if by_labels and not totals.samples and not any(label is not None for label in listing.labels):
-        return _Fault(code="no_objects", found=f"none of the {listing.total:,} images has an object")
+        return "no_objects", f"none of the {listing.total:,} images has an object"
     return None
 
 
-def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[_Fault]:
+def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[Fault]:
     """Yields a fault if nearly every object has a class of its own, like ids or free text."""
     seen = source.description
     are_said = spec.class_names is not None or seen.labels.names or seen.found_classes or seen.records
@@ -378,7 +369,7 @@ def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[
     if len(counts) >= _MANY and len(counts) * 2 > total:
         shown = ", ".join(printable(repr(name)) for name in sorted(counts)[:3])
         found = f"there are {len(counts):,} classes for {total:,} objects, such as {shown}, like ids or free text"
-        yield _Fault(code="class_of_each_object", found=f"{found}; expected classes that several objects share")
+        yield "class_of_each_object", f"{found}; expected classes that several objects share"
 
 
 def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
@@ -405,13 +396,13 @@ def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
     return totals
 
 
-def _find_odd(totals: ObjectTotals) -> Iterator[_Fault]:
+def _find_odd(totals: ObjectTotals) -> Iterator[Fault]:
     """Yields properties of most boxes that correct boxes, in pixels or in relative coordinates, do not have."""
     remedy = "correct the boxes, if the images are right"
     if totals.in_pixels and totals.small == totals.in_pixels:
-        yield _Fault(
-            code="boxes_not_in_pixels",
-            found=f"all {totals.in_pixels:,} boxes end within 1.5 pixels of the top left corner of their image, like "
+        yield (
+            "boxes_not_in_pixels",
+            f"all {totals.in_pixels:,} boxes end within 1.5 pixels of the top left corner of their image, like "
             f"fractions of its size; expected pixels; {remedy}",
         )
     all_are_corners = totals.placed >= _FEW and totals.as_corners == totals.placed
@@ -419,7 +410,7 @@ def _find_odd(totals: ObjectTotals) -> Iterator[_Fault]:
         as_if = ""
         if totals.as_corners == totals.placed:
             as_if = ", and none would if the numbers that are read as width and height were the right and lower side"
-        yield _Fault(
-            code="boxes_beyond_image",
-            found=f"{totals.beyond:,} of {totals.placed:,} boxes reach beyond their image{as_if}; {remedy}",
+        yield (
+            "boxes_beyond_image",
+            f"{totals.beyond:,} of {totals.placed:,} boxes reach beyond their image{as_if}; {remedy}",
         )

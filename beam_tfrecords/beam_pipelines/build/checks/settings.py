@@ -122,72 +122,43 @@ def _needs(spec: BuildSpec, source: Source) -> Sequence[tuple[Any, ...]]:
     )
 
 
-def refuse_idle_roots(spec: BuildSpec, listing: Listing) -> None:
-    """Checks that paths of images are relative to `image_root`, which only the samples show.
+def refuse_idle_places(spec: BuildSpec, source: Source, listing: Listing) -> None:
+    """Checks that settings for folders, buckets and web images find one, which only the samples show.
 
     Raises:
-      RequestError: no image lies in a folder of `image_root`.
+      RequestError: no image lies in a folder of `image_root`; or no path of the request or of an image, of a source
+        that knows all files, is in a bucket or on the web.
     """
     folders = [split_of_word(word)[1].rstrip("/") for word in spec.image_root]
     # The names of images are shown, also those of members of archives.
-    roots = [storage.shown(f"{folder}/.")[:-1] for folder in folders]
-    if roots and (found := _first_outside(listing, roots)):
-        raise _refusal(
-            "image_root",
-            ",".join(spec.image_root),
-            f"no path of an image is relative to it; the first image is {found}",
-        )
-
-
-def refuse_idle_remote_settings(spec: BuildSpec, source: Source, listing: Listing) -> None:
-    """Checks that settings for buckets and web images find one, if all files are known.
-
-    Raises:
-      RequestError: no path of the request or of an image is in a bucket, or on the web.
-    """
+    roots = tuple(storage.shown(f"{folder}/.")[:-1] for folder in folders)
+    first = next(filter(None, _uris(listing)), None) if roots else None
+    # Usually the first image is in one of the folders, which ends the search.
+    if first is not None and not any(uri.startswith(roots) for uri in _uris(listing) if uri):
+        lacks = f"no path of an image is relative to it; the first image is {first}"
+        raise _refusal("image_root", ",".join(spec.image_root), lacks)
     has_others = spec.map or {Content.MASK, Content.OBJECTS} & spec.required
     if has_others or source.name not in (*_FOLDERS, *_TABLES):
         return
     given = [str(value) for value in (*write_settings(slice_of(SourceSpec, spec)).values(), spec.output, spec.reuse)]
-    if spec.requester_pays is not None and not _any_file(listing, given, _is_in_bucket):
+
+    def is_anywhere(is_meant: Callable[[str], bool]) -> bool:
+        # A sample that failed may name such a file.
+        return any(map(is_meant, given)) or any(uri is None or is_meant(uri) for uri in _uris(listing))
+
+    if spec.requester_pays is not None and not is_anywhere(lambda text: "://" in text and not text.startswith(_WEB)):
         raise _refusal("requester_pays", spec.requester_pays, "no path is in a bucket (gs:// or s3://)")
-    if spec.allow_private_addresses and not _any_file(listing, given, _is_on_web):
+    if spec.allow_private_addresses and not is_anywhere(lambda text: any(scheme in text for scheme in _WEB)):
         raise _refusal("allow_private_addresses", True, "no image is a web URL")
 
 
-def _is_in_bucket(text: str) -> bool:
-    return "://" in text and not text.startswith(_WEB)
-
-
-def _is_on_web(text: str) -> bool:
-    return any(scheme in text for scheme in _WEB)
-
-
-def _any_file(listing: Listing, given: Sequence[str], is_meant: Callable[[str], bool]) -> bool:
-    """Whether the request or a sample, even one that failed, names such a file."""
+def _uris(listing: Listing) -> Iterator[str | None]:
+    """Yields the first image of each sample, "" without one; None for a sample that failed."""
     from beam_tfrecords.transforms.listing.listing import read_light
 
-    if any(map(is_meant, given)):
-        return True
-    return any(
-        failure is not None or (uri is not None and is_meant(uri))
-        for refs in read_light(listing)
-        for uri, failure in zip(refs.uris(), refs.each("failure"), strict=True)
-    )
-
-
-def _first_outside(listing: Listing, roots: list[str]) -> str | None:
-    """Returns the first image if no image is in one of the folders. Usually the first one is, which ends the search."""
-    from beam_tfrecords.transforms.listing.listing import read_light
-
-    first: str | None = None
     for refs in read_light(listing):
         for uri, failure in zip(refs.uris(), refs.each("failure"), strict=True):
-            if uri and failure is None:
-                if any(uri.startswith(root) for root in roots):
-                    return None
-                first = first or uri
-    return first
+            yield None if failure is not None else uri or ""
 
 
 def _refusal(name: str, value: object, lacks: str) -> RequestError:

@@ -8,7 +8,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
-from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_remote_settings, refuse_idle_roots
+from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_places
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content
@@ -115,8 +115,7 @@ def finish_listing(
         tally.notes.append(found.note)
         listing = adding(listing, "path_splits", found)
     if listing.total:
-        refuse_idle_roots(spec, listing)
-        refuse_idle_remote_settings(spec, source, listing)
+        refuse_idle_places(spec, source, listing)
         if not spec.classes:
             _count_unnamed(listing, spec, source, tally)
     if _selects_later(spec, source) and listing.total:

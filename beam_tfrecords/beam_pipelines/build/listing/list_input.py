@@ -7,8 +7,7 @@ import gc
 import hashlib
 import itertools
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.listing.finish_listing import finish_listing, plan_listing
@@ -31,8 +30,6 @@ from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, Stagin
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
-
-Result = TypeVar("Result")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +99,9 @@ def list_here(spec: BuildSpec, source: Source, folder: str, *, may_cut: bool = F
     # Listing creates no reference cycles, and searching all modules for them would take a fifth of its time.
     gc.freeze()
     try:
-        listing, tally = refuse_unreadable(attempt, spec, source)
+        listing, tally = retry_faults(", ".join(spec.input), attempt)
+    except OSError as error:
+        raise _unreadable_input(error, spec, source) from error
     finally:
         gc.unfreeze()
     listing, source = finish_listing(listing, spec, source, tally, folder)
@@ -187,19 +186,6 @@ def collect_listing(spec: BuildSpec, source: Source, folder: str, partitions: It
     fingerprint = identity if read_with is not None else f"{identity}-{listing.fingerprint}"
     published = None if read_with is None else publish_names(read_with, paths)
     return ListedInput(fingerprint, listing, tally, source, folder, published)
-
-
-def refuse_unreadable(read: Callable[[], Result], spec: BuildSpec, source: Source) -> Result:
-    """Reads an input, and retries after service faults.
-
-    Raises:
-      RequestError: the input cannot be read.
-      BuildError: a service fault persists.
-    """
-    try:
-        return retry_faults(", ".join(spec.input), read)
-    except OSError as error:
-        raise _unreadable_input(error, spec, source) from error
 
 
 def _unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> RequestError:
