@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.finish import find_published, finish, note_left
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
-from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
 from beam_tfrecords.beam_pipelines.build.output.previous import Previous, open_previous
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
@@ -159,7 +158,7 @@ def _build(
         # Workers import their modules while this process opens the input.
         _log.info("building %s with %s and %d worker processes", spec.output, type(runner).__name__, runner.processes)
         runner.start_workers(*storage.modules_for([spec.output, *spec.input]))
-        with _expanding(spec.output), trying_suggestions(spec):
+        with _expanding(spec.output), _trying_suggestions(spec):
             spec, source = open_spec_source(spec)
         if spec.save_mapping and source.description.draft:
             storage.write_bytes(spec.save_mapping, source.description.draft.encode())
@@ -178,7 +177,7 @@ def _build(
         from beam_tfrecords.transforms.listing.indexing import IndexPlan
 
         build: ResolvedBuild | None = None
-        trying = trying_suggestions(given)
+        trying = _trying_suggestions(given)
         with _expanding(spec.output), trying, list_for_build(spec, source, execution, output, previous) as listed:
             if isinstance(listed, ListedInput):
                 build = prepare_build(spec, listed, output=output, previous=previous)
@@ -213,6 +212,18 @@ def _expanding(output: str) -> Iterator[None]:
         with contextlib.suppress(OSError):
             storage.delete_tree(folder)
         raise
+
+
+@contextlib.contextmanager
+def _trying_suggestions(spec: BuildSpec) -> Iterator[None]:
+    try:
+        yield
+    except RequestError:
+        # Only refused requests need this module.
+        from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
+
+        with trying_suggestions(spec):
+            raise
 
 
 def _describe(outcome: Published | Unpublished | JobRecord) -> str:

@@ -17,10 +17,7 @@ from beam_tfrecords.transforms.labels import UNLABELLED, ClassNames
 from beam_tfrecords.transforms.listing.deciding import count_paths, decide
 from beam_tfrecords.transforms.listing.decisions import AssignSplits, LeaveSplits, MarkUnlabelled, SelectClasses
 from beam_tfrecords.transforms.listing.groups import Groups
-from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_light, read_refs, write_listing
-from beam_tfrecords.transforms.listing.shared_keys import find_shared_key
-from beam_tfrecords.transforms.listing.stratifying import find_strata
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 from beam_tfrecords.transforms.sources.detect.path_splits import (
@@ -127,11 +124,17 @@ def finish_listing(
         for split in unlabelled.splits:
             listing.split_labels.pop(split, None)
     if spec.stratify and spec.splits.fractions is not None:
+        # Most requests stratify nothing.
+        from beam_tfrecords.transforms.listing.stratifying import find_strata
+
         strata = find_strata(listing, fractions=spec.splits.fractions, seed=spec.seed)
         listing = adding(listing, "strata", strata)
     if _may_share_images(spec, source) and sum(1 for split in listing.samples if split) > 1:
         _refuse_shared_image(listing, spec, source)
     if spec.limit is not None:
+        # Most requests have no limit.
+        from beam_tfrecords.transforms.listing.limiting import limit_listing
+
         listing = limit_listing(listing, limit=spec.limit, seed=spec.seed, folder=folder, paths=plan.paths)
     return listing, source
 
@@ -175,6 +178,9 @@ def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> N
     Raises:
       RequestError: names an image or key that is in several.
     """
+    # Samples of files have one split.
+    from beam_tfrecords.transforms.listing.shared_keys import find_shared_key
+
     by_image = spec.key_column is None and source.name != FUNCTIONS
     found = find_shared_key(listing, by_image=by_image)
     if found is None:
