@@ -109,6 +109,18 @@ AREAS = {
             "properties/test_masks.py",
         ],
     ),
+    "classes": Area(
+        [
+            *("beam_pipelines/build/checks/classes.py", "beam_pipelines/build/listing/class_lists.py"),
+            *("transforms/class_list.py", "transforms/listing/shared_keys.py", "transforms/sources/class_files.py"),
+            *("transforms/sources/detect/path_splits.py", "transforms/sources/unsupported_formats.py"),
+        ],
+        [],
+        [
+            *("cases/test_cases.py", "core/test_shared_keys.py"),
+            *(f"properties/test_{name}.py" for name in ("classes", "path_splits", "unsupported_formats")),
+        ],
+    ),
     "documents": Area(
         [f"transforms/sources/annotated/{name}.py" for name in _OF_DOCUMENTS],
         [],

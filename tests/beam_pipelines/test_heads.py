@@ -16,7 +16,6 @@ from PIL import Image
 
 import beam_tfrecords
 from beam_tfrecords import Sample
-from beam_tfrecords.errors import RequestError
 from tests.archive_files import tar_of
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of, shards_of
 from tests.framing import write_examples
@@ -123,9 +122,8 @@ def pairs(dataset: beam_tfrecords.Dataset) -> list[tuple[int, int]]:
     return sorted((int(record["gender"]), int(record["age"])) for record in dataset.records("train"))
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_each_column_of_a_table_is_a_class_with_names_of_its_own(tmp_path, source):
-    dataset = make(SOURCES[source](tmp_path), tmp_path / "out", source=source)
+def test_each_column_of_a_table_is_a_class_with_names_of_its_own(tmp_path):
+    dataset = make(write_csv(tmp_path, rows_of()), tmp_path / "out")
     assert pairs(dataset) == EXPECTED
     assert manifest_of(tmp_path / "out")["heads"] == {"age": ["0", "1", "2", "3"], "gender": ["f", "m"]}
     assert manifest_of(tmp_path / "out")["splits"]["train"]["heads"] == {
@@ -138,106 +136,16 @@ def test_each_column_of_a_table_is_a_class_with_names_of_its_own(tmp_path, sourc
 
 
 def test_tensorflow_datasets_describes_each_class(tmp_path):
-    make(SOURCES["csv"](tmp_path), tmp_path / "out")
+    make(write_csv(tmp_path, rows_of()), tmp_path / "out")
     features = json.loads((tmp_path / "out/features.json").read_text())["featuresDict"]["features"]
     counts = {name: one["classLabel"]["numClasses"] for name, one in features.items() if "classLabel" in one}
     assert counts == {"age": "4", "gender": "2"}
 
 
-def test_a_label_and_a_class_of_another_column_stand_beside_each_other(tmp_path):
-    rows = [{**row, "label": f"k{number % 3}"} for number, row in enumerate(rows_of())]
-    dataset = make(write_csv(tmp_path, rows), tmp_path / "out", layout="tfds,gender:class")
-    assert (dataset.class_names, dataset.features["gender"].class_names) == (("k0", "k1", "k2"), ("f", "m"))
-    found = {record["filename"]: (int(record["label"]), int(record["gender"])) for record in dataset.records("train")}
-    assert found == {row["path"]: (n % 3, int(row["gender"] == "m")) for n, row in enumerate(rows)}
-    assert find_all(tmp_path / "out") == []
-
-
-def test_names_of_the_request_are_in_index_order_and_numbers_count_in_it(tmp_path):
-    layout = {**LAYOUT, "gender": {**HEADS["gender"], "class_names": ["m", "f"]}}
-    layout["age"] = {**HEADS["age"], "class_names": ["baby", "child", "teen", "adult"]}
-    dataset = make(SOURCES["csv"](tmp_path), tmp_path / "out", layout=layout)
-    assert pairs(dataset) == sorted((1 - gender, age) for gender, age in EXPECTED)
-    assert (tmp_path / "out/age.labels.txt").read_text().split() == ["baby", "child", "teen", "adult"]
-    layout["age"]["class_names"] = ["3:adult", "2:teen", "1:child", "0:baby"]
-    assert pairs(make(tmp_path / "table.csv", tmp_path / "again", layout=layout)) == pairs(dataset)
-
-
 def test_classes_that_the_names_lack_are_refused(tmp_path):
     layout = {**LAYOUT, "gender": {**HEADS["gender"], "class_names": ["m", "x"]}}
     with refuses("unknown_class", "layout", says=["'gender'", "'f'", "3 of 6 samples"]):
-        make(SOURCES["csv"](tmp_path), tmp_path / "out", layout=layout)
-
-
-@pytest.mark.parametrize("cell", ["", "  ", "NA", None])
-def test_a_missing_class_rejects_its_row_and_names_the_column(tmp_path, cell):
-    table = write_csv(tmp_path, rows_of(genders=("m", cell, "f", "m", "f", "f")))
-    dataset = make(table, tmp_path / "out", missing_values=["NA"], max_failures=0.5)
-    (failure,) = map(json.loads, (tmp_path / "out/failures.jsonl").read_text().splitlines())
-    assert (failure["key"], failure["reason"], failure["detail"]) == (
-        "1.png",
-        "label_missing",
-        "column 'gender': no label",
-    )
-    assert dataset.features["gender"].class_names == ("f", "m")
-
-
-@pytest.mark.parametrize(
-    ("ages", "code"),
-    [
-        ((1.5, 2.5, 3, 4, 5, 6), "labels_not_classes"),
-        (("old", 1, 2, 3, 4, 5), "mixed_labels"),
-        (("a|b", "b|c", "a", "b", "c", "a|c"), "unclear_labels"),
-        (("", "", "", "", "", ""), "missing_class_names"),
-    ],
-)
-def test_values_that_are_no_classes_are_refused_with_what_the_layout_can_say(tmp_path, ages, code):
-    with refuses(code, "layout", says=["'age'", "class_names: [a, b]"]) as refused:
-        make(write_csv(tmp_path, rows_of(ages=ages)), tmp_path / "out")
-    assert not refused.value.suggestions
-
-
-PATTERN = r"(?P<age>\d+)_(?P<gender>\d)_(?P<race>\d)_"
-
-
-def write_faces(folder: Path) -> Path:
-    """UTKFace: age, gender, race and time in the names of the files."""
-    folder.mkdir()
-    for number, (age, gender, race) in enumerate([(25, 0, 2), (3, 1, 0), (25, 1, 4), (90, 0, 0), (41, 1, 2)]):
-        Image.fromarray(pixels(number)).save(folder / f"{age}_{gender}_{race}_2017{number}.png")
-    return folder
-
-
-@pytest.mark.parametrize("archive", ["", "zip", "tar"])
-def test_groups_of_a_pattern_are_classes_without_a_group_for_labels(tmp_path, archive):
-    import shutil
-
-    folder = write_faces(tmp_path / "faces")
-    path = Path(shutil.make_archive(str(folder), archive, folder)) if archive else folder
-    dataset = make(path, tmp_path / "out", label_pattern=PATTERN, layout="image,age:int64,gender:class,race:class")
-    found = sorted((int(r["age"]), int(r["gender"]), int(r["race"])) for r in dataset.records("train"))
-    assert found == [(3, 1, 0), (25, 0, 1), (25, 1, 2), (41, 1, 1), (90, 0, 0)]
-    assert manifest_of(tmp_path / "out")["heads"] == {"gender": ["0", "1"], "race": ["0", "2", "4"]}
-    assert find_all(tmp_path / "out") == []
-
-
-def test_a_pattern_that_matches_some_names_rejects_the_others(tmp_path):
-    folder = write_faces(tmp_path / "faces")
-    (folder / "61_1_20170109142408075.png").write_bytes(encoded(7))  # UTKFace has names without a race.
-    settings = {"label_pattern": PATTERN, "layout": "image,gender:class,race:class"}
-    make(folder, tmp_path / "out", max_failures=0.5, **settings)
-    (failure,) = map(json.loads, (tmp_path / "out/failures.jsonl").read_text().splitlines())
-    assert (failure["reason"], failure["detail"]) == ("label_missing", "column 'gender': no label")
-    with refuses("unmatched_label_pattern", "label_pattern", "input"):
-        make(folder, tmp_path / "no", **{**settings, "label_pattern": r"x(?P<gender>\d)(?P<race>\d)"})
-
-
-def test_a_layout_with_a_label_needs_its_group(tmp_path):
-    folder = write_faces(tmp_path / "faces")
-    with refuses("missing_group", "label_pattern", "layout", says=["`layout=image,age:class`"]):
-        make(folder, tmp_path / "out", label_pattern=PATTERN, layout="tfds")
-    with refuses("missing_group", "label_pattern", "layout"):
-        beam_tfrecords.build(input=str(folder), output=str(tmp_path / "out"), label_pattern=PATTERN, quiet=True)
+        make(write_csv(tmp_path, rows_of()), tmp_path / "out", layout=layout)
 
 
 def test_classes_keep_their_indices_between_versions(tmp_path):
@@ -279,17 +187,8 @@ def test_what_is_resumed_is_what_a_build_from_scratch_makes(tmp_path, names):
     assert shards_of(tmp_path / "resumed") == shards_of(tmp_path / "scratch-again")
 
 
-def test_names_that_change_a_class_make_another_record(tmp_path):
-    table = SOURCES["csv"](tmp_path)
-    make(table, tmp_path / "out", versioned=True)
-    layout = {**LAYOUT, "gender": {**HEADS["gender"], "class_names": ["m", "f"]}}
-    second = make(table, tmp_path / "out", versioned=True, layout=layout, accept=["all"])
-    assert pairs(second) == sorted((1 - gender, age) for gender, age in EXPECTED)
-    assert find_all(Path(second.path)) == []
-
-
 def test_a_build_from_scratch_with_the_same_names_has_the_same_bytes(tmp_path):
-    table = SOURCES["csv"](tmp_path)
+    table = write_csv(tmp_path, rows_of())
     make(table, tmp_path / "out")
     layout = {**LAYOUT, "gender": {**HEADS["gender"], "class_names": ["f", "m"]}}
     make(table, tmp_path / "again", layout=layout)
@@ -298,7 +197,7 @@ def test_a_build_from_scratch_with_the_same_names_has_the_same_bytes(tmp_path):
 
 def test_a_dataset_with_heads_is_an_input_with_the_same_classes(tmp_path):
     layout = {**LAYOUT, "gender": {**HEADS["gender"], "class_names": ["m", "f", "x"]}}
-    make(SOURCES["csv"](tmp_path), tmp_path / "first", layout=layout)
+    make(write_csv(tmp_path, rows_of()), tmp_path / "first", layout=layout)
     made = beam_tfrecords.build(input=str(tmp_path / "first"), output=str(tmp_path / "second"), quiet=True)
     assert manifest_of(tmp_path / "second")["heads"] == manifest_of(tmp_path / "first")["heads"]
     assert pairs(made) == sorted((1 - gender, age) for gender, age in EXPECTED)
@@ -309,7 +208,7 @@ def test_a_dataset_with_heads_is_an_input_with_the_same_classes(tmp_path):
 
 
 def test_conditions_name_the_class(tmp_path):
-    dataset = make(SOURCES["csv"](tmp_path), tmp_path / "out")
+    dataset = make(write_csv(tmp_path, rows_of()), tmp_path / "out")
     assert len(dataset.records("train").filter("column.gender = 'f' and column.age = '3'")) == 1
     kept = make(tmp_path / "table.csv", tmp_path / "kept", where="column.gender = 'f'")
     assert pairs(kept) == [(0, age) for age in (0, 1, 3)]
@@ -327,7 +226,7 @@ def test_dropped_duplicates_are_not_counted(tmp_path):
 
 
 def test_verify_checks_indices_and_files(tmp_path):
-    make(SOURCES["csv"](tmp_path), tmp_path / "out")
+    make(write_csv(tmp_path, rows_of()), tmp_path / "out")
     manifest = manifest_of(tmp_path / "out")
     manifest["heads"]["age"] = ["0", "1", "2"]
     manifest["splits"]["train"]["heads"]["gender"] = {"f": 2, "m": 4}
@@ -340,7 +239,7 @@ def test_verify_checks_indices_and_files(tmp_path):
 
 @pytest.mark.report
 def test_people_see_the_classes_of_each_head(tmp_path, convert, run):
-    table = SOURCES["csv"](tmp_path)
+    table = write_csv(tmp_path, rows_of())
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps({"layout": LAYOUT}))
     ran = convert(f"--input={table}", f"--output={tmp_path / 'out'}", f"--spec={spec}", "--image_column=path")
@@ -356,7 +255,7 @@ def test_people_see_the_classes_of_each_head(tmp_path, convert, run):
 
 
 def test_datasets_with_other_classes_are_not_mixed(tmp_path):
-    one = make(SOURCES["csv"](tmp_path), tmp_path / "one")
+    one = make(write_csv(tmp_path, rows_of()), tmp_path / "one")
     records = beam_tfrecords.open_dataset(one)["train"]
     assert len(beam_tfrecords.mix([(records, 1), (records, 1)])) > 0
     other = make(write_csv(tmp_path, rows_of(genders=tuple("mfxmfx"))), tmp_path / "other")
@@ -364,30 +263,10 @@ def test_datasets_with_other_classes_are_not_mixed(tmp_path):
         beam_tfrecords.mix([(records, 1), (beam_tfrecords.open_dataset(other)["train"], 1)])
 
 
-def test_declared_class_names_of_a_column_are_its_classes(tmp_path):
-    declared = {
-        "image": {"_type": "Image"},
-        "fine": {"_type": "ClassLabel", "names": ["zebra", "ant"]},
-        "coarse": {"_type": "ClassLabel", "names": ["mammal", "insect"]},
-    }
-    schema = {b"huggingface": json.dumps({"info": {"features": declared}}).encode()}
-    images = [{"bytes": encoded(number), "path": None} for number in range(4)]
-    table = pa.table({"image": images, "fine": [0, 1, 0, 1], "coarse": [0, 1, 0, 1]}).replace_schema_metadata(schema)
-    pq.write_table(table, tmp_path / "train.parquet")
-    dataset = make(tmp_path / "train.parquet", tmp_path / "out", layout="image,fine:class,coarse:class")
-    assert manifest_of(tmp_path / "out")["heads"] == {"coarse": ["mammal", "insect"], "fine": ["zebra", "ant"]}
-    assert sorted((int(r["fine"]), int(r["coarse"])) for r in dataset.records("train")) == [(0, 0)] * 2 + [(1, 1)] * 2
-    declared["fine"]["names"].reverse()
-    other = {b"huggingface": json.dumps({"info": {"features": declared}}).encode()}
-    pq.write_table(table.replace_schema_metadata(other), tmp_path / "test.parquet")
-    with refuses("class_names_differ", "layout", says=["'fine'"]):
-        make(tmp_path / "*.parquet", tmp_path / "both", layout="image,fine:class,coarse:class")
-
-
 def test_a_function_that_makes_the_column_needs_its_names(tmp_path):
     layout = {"image": "image.encoded", "dark": {"field": "column.dark", "type": "class"}}
     with refuses("missing_class_names", "layout", says=["'dark'"]):
-        make(SOURCES["csv"](tmp_path), tmp_path / "out", layout=layout, map=add_dark)
+        make(write_csv(tmp_path, rows_of()), tmp_path / "out", layout=layout, map=add_dark)
     layout["dark"] = {"field": "column.dark", "type": "class", "class_names": ["no", "yes"]}
     dataset = make(tmp_path / "table.csv", tmp_path / "out", layout=layout, map=add_dark)
     assert sorted(int(record["dark"]) for record in dataset.records("train")) == [0, 0, 0, 1, 1, 1]
@@ -404,49 +283,3 @@ def test_a_dry_run_counts_what_the_build_rejects(tmp_path):
     assert "label_missing" in shown
     assert "column 'gender': no label" in shown
     assert "classes of age: 0 1, 1 1, 2 2, 3 2\nclasses of gender: f 3, m 2\n" in shown
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        {"field": "label.index", "type": "class"},
-        {"field": "column.a", "type": "class", "several": True},
-        {"field": "column.a", "type": "int64", "class_names": ["x"]},
-        {"field": "column.a", "type": "class", "class_names": ["x", "x"]},
-        {"field": "column.a", "type": "class", "class_names": "x,y"},
-        {"field": "columns.a..b", "type": "class"},
-    ],
-)
-def test_a_class_is_one_column_with_one_value(words):
-    with pytest.raises(RequestError) as refused:
-        beam_tfrecords.build(input="in", output="out", layout={"a": words})
-    assert refused.value.code == "invalid_layout"
-
-
-def test_a_condition_on_a_class_passes_over_rows_that_the_listing_rejects(tmp_path):
-    table = write_csv(tmp_path, [*rows_of(), {"path": "missing.png", "gender": "f", "age": 1}])
-    dataset = make(table, tmp_path / "out", where="column.gender = 'f'", max_failures=0.5)
-    assert pairs(dataset) == [(0, age) for age in (0, 1, 3)]
-    (failure,) = map(json.loads, (tmp_path / "out/failures.jsonl").read_text().splitlines())
-    assert failure["key"] == "missing.png"
-
-
-def test_rows_of_one_image_agree_on_its_class(tmp_path):
-    rows = [*rows_of(), {"path": "0.png", "gender": "m", "age": 3}, {"path": "1.png", "gender": "m", "age": 1}]
-    dataset = make(write_csv(tmp_path, rows), tmp_path / "out", group_rows=True, max_failures=0.5)
-    assert len(dataset.records("train")) == 5
-    (failure,) = map(json.loads, (tmp_path / "out/failures.jsonl").read_text().splitlines())
-    assert (failure["key"], failure["reason"]) == ("1.png", "wrong_type")
-    assert failure["detail"] == "column 'gender': 2 classes where one is expected"
-
-
-def test_pairs_of_images_have_the_classes_of_their_names(tmp_path):
-    for side in ("left", "right"):
-        write_faces(tmp_path / side)
-    settings = {"images": f"left={tmp_path}/left,right={tmp_path}/right", "label_pattern": PATTERN}
-    layout = {"a": "images.left", "b": "images.right", "race": {"field": "column.race", "type": "class"}}
-    made = beam_tfrecords.build(
-        output=str(tmp_path / "out"), quiet=True, report=False, image_size=8, layout=layout, **settings
-    )
-    assert sorted(int(record["race"]) for record in made.records("train")) == [0, 0, 1, 1, 2]
-    assert made.features["race"].class_names == ("0", "2", "4")
