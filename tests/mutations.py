@@ -59,6 +59,7 @@ _OF_DOCUMENTS = (
     *("documents", "document_fields", "first_samples", "image_finder", "mapped_objects", "mapping", "recognition"),
     *("trees",),
 )
+_OF_FOLDERS = ("folder_meaning", "interpretation", "judge", "layouts", "pairs", "suggestions", "tree")
 AREAS = {
     "annotations": Area(
         ["transforms/sources/annotated/[acvy]*.py", "beam_pipelines/build/checks/annotations.py"],
@@ -78,6 +79,19 @@ AREAS = {
             "cases/test_cases.py",
             "properties/test_archives_agree.py",
             *(f"core/test_{name}.py" for name in ("archives", "tar_bombs", "tar_reader", "zip_reader")),
+        ],
+    ),
+    "folders": Area(
+        [
+            *("transforms/sources/folders/image_folder.py", "transforms/sources/folders/[pr]*.py"),
+            *(f"transforms/sources/{name}.py" for name in ("selection", "path_labels", "path_rule", "opening")),
+            *("transforms/sources/inputs.py", "transforms/sources/input_settings.py"),
+            *(f"transforms/sources/detect/{name}.py" for name in _OF_FOLDERS),
+        ],
+        [],
+        [
+            *("cases/test_cases.py", "properties/test_folder_files.py", "properties/test_archives_agree.py"),
+            *(f"core/sources/test_{name}.py" for name in ("image_folder", "layouts", "paired_images", "selection")),
         ],
     ),
     "layouts": Area(

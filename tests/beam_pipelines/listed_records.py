@@ -23,7 +23,6 @@ from beam_tfrecords.transforms.labels import UNLABELLED, ClassNames
 from beam_tfrecords.transforms.listing.listing import read_refs
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from tests.cases.values import expand
 
 # split -> label -> samples; the label of an image without one is "".
 Records: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -37,31 +36,6 @@ def _picture() -> bytes:
 
 
 PICTURE = _picture()
-
-
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """An input.
-
-    Attributes:
-      name: of the input.
-      files: names of files that hold one picture, as in `tree` of a case.
-      tables: path -> text of the files that are tables.
-    """
-
-    name: str
-    files: str
-    tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-def write_layout(layout: Layout, folder: Path) -> Path:
-    """Makes the tree of a layout in a folder; returns the input."""
-    root = folder / "input"
-    pictures = (name.replace("+", " ") for word in layout.files.split() for name in expand(word))
-    for name, content in [*((name, PICTURE) for name in pictures), *layout.tables.items()]:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    return root
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,25 @@
+"""The label that a pattern finds in a path."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_tfrecords.transforms.sources.path_labels import path_label
+
+WORD = st.text("abcxyz", min_size=1, max_size=5)
+
+
+@given(words=st.lists(WORD, min_size=1, max_size=3, unique=True), key=st.text("abcxyz/._1", max_size=20))
+def test_the_label_is_the_leftmost_of_the_words(words, key):
+    found = [(key.find(word), words.index(word), word) for word in words if word in key]
+    expected = min(found)[2] if found else None
+    assert path_label(key, re.compile(f"(?P<label>{'|'.join(words)})")) == expected
+
+
+@pytest.mark.parametrize("pattern", ["(?P<label>x)?a", "(?P<label>x*)"])
+def test_a_group_that_matches_nothing_gives_no_label(pattern):
+    assert path_label("a.jpg", re.compile(pattern)) is None
