@@ -16,7 +16,7 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage.paths import literal_prefix
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
-from beam_tfrecords.transforms.sources.braces import expand_braces
+from beam_tfrecords.transforms.sources.braces import expand_braces, has_braces
 from beam_tfrecords.transforms.sources.inputs import (
     has_wildcards,
     name_inputs,
@@ -91,7 +91,9 @@ def check_location(spec: BuildSpec) -> None:
             f"`output={spec.output}`: {temporary} links to {leads_to}; remove the link", code="linked_workspace"
         )
     inputs = name_inputs(spec.input).paths
-    places = [("input", path) for word in inputs for path in (expand_braces(word) if names_several(word) else [word])]
+    # A glob without braces costs no request here.
+    several = [expand_braces(word) if has_braces(word) and names_several(word) else [word] for word in inputs]
+    places = [("input", path) for paths in several for path in paths]
     places += [("mask_root", path) for _, path in map(split_of_word, spec.mask_root)]
     places += [("image_root", path) for _, path in map(split_of_word, spec.image_root)]
     places += [("reuse", spec.reuse)] if spec.reuse and spec.reuse != NO_REUSE else []
