@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 import beam_tfrecords
 from beam_tfrecords import Sample
-from tests.archive_files import tar_of
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of, shards_of
-from tests.framing import write_examples
 from tests.refusals import refuses
 
 GENDERS = ("m", "f", "f", "m", "m", "f")
@@ -33,12 +28,6 @@ EXPECTED = sorted((int(gender == "m"), age) for gender, age in zip(GENDERS, AGES
 
 def pixels(number: int) -> np.ndarray:
     return np.full((12, 12, 3), 20 + 30 * number, np.uint8)
-
-
-def encoded(number: int) -> bytes:
-    content = io.BytesIO()
-    Image.fromarray(pixels(number)).save(content, "PNG")
-    return content.getvalue()
 
 
 def rows_of(genders=GENDERS, ages=AGES) -> list[dict[str, Any]]:
@@ -56,58 +45,6 @@ def write_csv(folder: Path, rows: list[dict[str, Any]], name: str = "table.csv")
         table.writeheader()
         table.writerows(rows)
     return folder / name
-
-
-def _jsonl(folder: Path) -> Path:
-    write_csv(folder, rows_of())
-    (folder / "table.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows_of()))
-    return folder / "table.jsonl"
-
-
-def _parquet(folder: Path) -> Path:
-    write_csv(folder, rows_of())
-    pq.write_table(pa.Table.from_pylist(rows_of()), folder / "table.parquet")
-    return folder / "table.parquet"
-
-
-def _without_path(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "path"}
-
-
-def _hf_parquet(folder: Path) -> Path:
-    rows = [
-        {"image": {"bytes": encoded(number), "path": row["path"]}, **_without_path(row)}
-        for number, row in enumerate(rows_of())
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "rows.parquet")
-    return folder / "rows.parquet"
-
-
-def _webdataset(folder: Path) -> Path:
-    members = {}
-    for number, row in enumerate(rows_of()):
-        members |= {f"{number}.png": encoded(number), f"{number}.json": json.dumps(_without_path(row)).encode()}
-    (folder / "samples.tar").write_bytes(tar_of(members))
-    return folder / "samples.tar"
-
-
-def _tfrecord(folder: Path) -> Path:
-    examples = (
-        {"image/encoded": encoded(number), "gender": row["gender"].encode(), "age": row["age"]}
-        for number, row in enumerate(rows_of())
-    )
-    write_examples(folder / "records.tfrecord", examples)
-    return folder / "records.tfrecord"
-
-
-SOURCES = {
-    "csv": lambda folder: write_csv(folder, rows_of()),
-    "jsonl": _jsonl,
-    "parquet": _parquet,
-    "hf_parquet": _hf_parquet,
-    "webdataset": _webdataset,
-    "tfrecord": _tfrecord,
-}
 
 
 def make(input: Path, output: Path, **settings: Any) -> beam_tfrecords.Dataset:
