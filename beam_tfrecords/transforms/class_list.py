@@ -355,7 +355,8 @@ def _of_mapping(value: Mapping[Any, Any]) -> ClassList:
     for sides in ((keys, values), (values, keys)):
         if all(isinstance(one, str) and _ID.fullmatch(one) for one in sides[0]):
             return _combine([_Named(id=id_, name=name) for id_, name in zip(*sides, strict=True)])
-    raise ValueError(f"a mapping of {_describe(keys[0])} to {_describe(values[0])}; {EXPECTED}")
+    odd = next((place for place, one in enumerate(values) if type(one) is not type(values[0])), 0)
+    raise ValueError(f"a mapping of {_describe(keys[odd])} to {_describe(values[odd])}; {EXPECTED}")
 
 
 def _of_object(value: Any, key: Any = None) -> _Named:

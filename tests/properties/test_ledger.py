@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import random
+import shutil
 import tarfile
+import tempfile
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +23,54 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from beam_tfrecords import Sample, WriteDataset, build, open_dataset, plan
-from tests.framing import example_of, framed
+from beam_tfrecords import LimitError, RequestError, Sample, WriteDataset, build, open_dataset, plan
+from tests.framing import Example, example_of, framed, records_of
 from tests.pictures import picture
-from tests.writers import MEANING, WRITERS
+from tests.source_forms import MASK_FORMS, SEVERAL_FORMS, flags_of
+from tests.writers import MEANING, WRITERS, Settings, save
 
 EXTRA = "zz_extra"
-# Forms in which another file has the fields, or a further column is a further pixel.
-OTHERS = {"function", "gzip_table", "own_dataset", "pixel_table"}
+# Names and values of a field that means nothing in these inputs.
+_NAMES = (
+    "score", "difficulty", "occluded", "attributes", "timestamp", "track", "weather", "photographer", "gps_lat", "pose",
+    "quality", "verified", "reviewer", "area_m2", "site", "camera", "comment", "source_url", "depth_m", "visible",
+    "priority", EXTRA, "taxon", "genus", "size_px", "light", "Über", "two words", "x.y", "crowd", "confidence",
+)  # fmt: skip
+_VALUES = (7, 7777.25, "zzvalue", "yes", True, [1, 2, 3], ["u", "v"], 0, -1, {"deep": 1}, "2026-01-01", "a b, c")
+# Names of further files: one for each image, or one for all.
+_FILES = (
+    "{}.txt", "{}.json", "{}_extra.json", "{}.npy", "{}.wav", "{}.png.meta", "{}.pts", "{}_depth.npy", "{}.mat",
+    "{}.xml", "{}.exr", "{}.csv", "{}.caption", "{}.mp4", "{}_mask.png", "{}.yaml", "{}.html", "{}.bin", "{}.zip",
+    "{}.tfrecord", ".{}.json", "notes.csv", "extra.json", "README.txt", "info.xml", "more.jsonl", "metadata.json",
+    "table.parquet", "model.h5", "split.txt", "annotations.txt", "poses.npz", "extra.png", "rest.zip", "LICENSE",
+)  # fmt: skip
+_CONTENTS = {
+    ".txt": b"7 some words\n", ".json": b'{"score": 7}', ".csv": b"a,score\n1,7\n", ".xml": b"<a><score>7</score></a>",
+    ".jsonl": b'{"score": 7}\n', ".png": picture("red 20x16"), ".yaml": b"score: 7\n",
+}  # fmt: skip
 
 
-def _json(data: bytes, draw: random.Random) -> bytes:
+class Extra:
+    """One more field, and its value."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw, self.name, self.value = draw, draw.choice(_NAMES), draw.choice(_VALUES)
+
+    @property
+    def cell(self) -> Any:
+        """The value, as a text if it is of several parts."""
+        return self.value if isinstance(self.value, (int, float, str)) else json.dumps(self.value)
+
+
+def _json(data: bytes, extra: Extra) -> bytes:
     tree = json.loads(data)
-    _choose(tree, draw)[EXTRA] = 7
+    found = [*_dictionaries(tree)]
+    chosen = extra.draw.choice(found)
+    # A key of a dictionary of numbers or words is data, not a field.
+    alike = [one for one in found if one.keys() == chosen.keys()] if extra.draw.random() < 0.5 else [chosen]
+    for one in alike:
+        one[extra.name] = extra.value
     return json.dumps(tree).encode()
-
-
-def _choose(tree: Any, draw: random.Random) -> dict[str, Any]:
-    """Returns a dictionary in a tree."""
-    return draw.choice([*_dictionaries(tree)])
 
 
 def _dictionaries(tree: Any) -> Iterator[dict[str, Any]]:
@@ -47,49 +80,56 @@ def _dictionaries(tree: Any) -> Iterator[dict[str, Any]]:
         yield from _dictionaries(one)
 
 
-def _lines(data: bytes, draw: random.Random) -> bytes:
+def _lines(data: bytes, extra: Extra) -> bytes:
     rows = [json.loads(line) for line in data.splitlines() if line.strip()]
-    return b"".join(json.dumps({**row, EXTRA: 7}).encode() + b"\n" for row in rows)
+    chosen = [row if extra.draw.random() < 0.5 else [*_dictionaries(row)][-1] for row in rows]
+    for one in chosen:
+        one[extra.name] = extra.value
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
-def _xml(data: bytes, draw: random.Random) -> bytes:
+def _xml(data: bytes, extra: Extra) -> bytes:
     root = ElementTree.fromstring(data)
     parents = [one for one in root.iter() if len(one)]
-    ElementTree.SubElement(draw.choice(parents), EXTRA).text = "7"
+    extra.name = extra.name.replace(".", "_").replace(" ", "_")
+    ElementTree.SubElement(extra.draw.choice(parents), extra.name).text = str(extra.cell)
     return ElementTree.tostring(root)
 
 
-def _table(delimiter: str) -> Callable[[bytes, random.Random], bytes]:
-    def change(data: bytes, draw: random.Random) -> bytes:
-        rows = [*csv.reader(io.StringIO(data.decode()), delimiter=delimiter)]
-        out = io.StringIO()
-        csv.writer(out, delimiter=delimiter).writerows(
-            [*row, EXTRA if number == 0 else "7"] for number, row in enumerate(rows)
-        )
-        return out.getvalue().encode()
-
-    return change
+def _table(delimiter: str, data: bytes, extra: Extra) -> bytes:
+    rows = [*csv.reader(io.StringIO(data.decode()), delimiter=delimiter)]
+    out = io.StringIO()
+    place = extra.draw.randrange(len(rows[0]) + 1)
+    for number, row in enumerate(rows):
+        row.insert(place, extra.cell if number else extra.name)
+    csv.writer(out, delimiter=delimiter).writerows(rows)
+    return out.getvalue().encode()
 
 
-def _yaml(data: bytes, draw: random.Random) -> bytes:
-    return yaml.safe_dump({**yaml.safe_load(data), EXTRA: 7}, sort_keys=False).encode()
+def _yaml(data: bytes, extra: Extra) -> bytes:
+    return yaml.safe_dump({**yaml.safe_load(data), extra.name: extra.value}, sort_keys=False).encode()
 
 
-def _parquet(data: bytes, draw: random.Random) -> bytes:
+def _parquet(data: bytes, extra: Extra) -> bytes:
     table = pq.read_table(io.BytesIO(data))
     out = io.BytesIO()
-    pq.write_table(table.append_column(EXTRA, pa.array([7] * len(table))), out)
+    pq.write_table(table.append_column(extra.name, pa.array([extra.value] * len(table))), out)
     return out.getvalue()
 
 
-def _npz(data: bytes, draw: random.Random) -> bytes:
+def _npz(data: bytes, extra: Extra) -> bytes:
     arrays = dict(np.load(io.BytesIO(data)))
+    length = len(next(iter(arrays.values()))) + extra.draw.choice((0, 0, 1, -1))
     out = io.BytesIO()
-    np.savez(out, **arrays, **{EXTRA: np.full(len(next(iter(arrays.values()))), 7)})
+    more = np.array([extra.cell] * length) if extra.draw.random() < 0.8 else np.array(7)
+    np.savez(out, **arrays, **{extra.name.replace(".", "_"): more})
+    extra.name = extra.name.replace(".", "_")
     return out.getvalue()
 
 
-def _tar(data: bytes, draw: random.Random) -> bytes:
+def _tar(data: bytes, extra: Extra) -> bytes:
+    """Adds a member to each sample of a WebDataset."""
+    extra.name = extra.draw.choice(("zz_extra", "cls2", "npy", "meta.json", "depth.npy", "caption", "pyd", "wav"))
     out = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(data)) as old, tarfile.open(fileobj=out, mode="w") as new:
         stems = dict.fromkeys(member.name.partition(".")[0] for member in old if member.isfile())
@@ -97,44 +137,206 @@ def _tar(data: bytes, draw: random.Random) -> bytes:
             for member in old:
                 if member.isfile() and member.name.partition(".")[0] == stem:
                     new.addfile(member, old.extractfile(member))
-            more = tarfile.TarInfo(f"{stem}.{EXTRA}")
+            more = tarfile.TarInfo(f"{stem}.{extra.name}")
             more.size = 1
             new.addfile(more, io.BytesIO(b"7"))
+    extra.name = extra.name.rpartition(".")[2]
     return out.getvalue()
 
 
-CHANGES = {
-    ".json": _json, ".jsonl": _lines, ".xml": _xml, ".csv": _table(","), ".tsv": _table("\t"), ".yaml": _yaml,
-    ".parquet": _parquet, ".npz": _npz, ".tar": _tar,
+def _zip(data: bytes, extra: Extra) -> bytes:
+    out = io.BytesIO(data)
+    form = extra.draw.choice([one for one in _FILES if "png" not in one])
+    with zipfile.ZipFile(out, "a") as archive:
+        names = [name for name in archive.namelist() if name.endswith(".png")]
+        for name in names if "{}" in form else names[:1]:
+            folder, _, image = name.rpartition("/")
+            archive.writestr(f"{folder}/{form.format(image.partition('.')[0])}", _content_of(form))
+    extra.name = Path(form).suffix or form
+    return out.getvalue()
+
+
+def _records(data: bytes, extra: Extra) -> bytes:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        examples = [Example.FromString(record) for record in records_of(Path(file.name))]
+    for example in examples:
+        value = extra.cell.encode() if isinstance(extra.cell, str) else extra.cell
+        more = Example.FromString(example_of({extra.name: int(value) if isinstance(value, bool) else value}))
+        example.MergeFrom(more)
+    return framed(*(example.SerializeToString() for example in examples))
+
+
+_CHANGES: Mapping[str, Callable[[bytes, Extra], bytes]] = {
+    ".json": _json, ".jsonl": _lines, ".odgt": _lines, ".xml": _xml, ".csv": functools.partial(_table, ","),
+    ".tsv": functools.partial(_table, "\t"), ".yaml": _yaml, ".parquet": _parquet, ".npz": _npz, ".tar": _tar,
+    ".zip": _zip, ".tfrecord": _records,
 }  # fmt: skip
 
 
-def _add_field(folder: Path, draw: random.Random) -> str | None:
-    """Adds a field to all files of a form in a folder; returns where, or None if there is no such file."""
-    files = [path for path in sorted(folder.rglob("*")) if path.suffix in CHANGES and path.name != "mapping.yaml"]
-    if not files:
-        return None
-    path = draw.choice(files)
-    alike = (
-        [one for one in files if one.suffix == path.suffix] if path.suffix in (".csv", ".tsv", ".parquet") else [path]
-    )
-    for one in alike:
-        one.write_bytes(CHANGES[one.suffix](one.read_bytes(), draw))
-    return path.name
+def _content_of(name: str) -> bytes:
+    return _CONTENTS.get(Path(name).suffix, b"\0\1binary")
 
 
-@pytest.mark.parametrize("name", sorted(WRITERS.keys() - OTHERS))
-@pytest.mark.parametrize("seed", range(3))
-def test_a_field_that_nothing_uses_is_named(name, seed, tmp_path):
+def _add_field(folder: Path, settings: Settings, draw: random.Random) -> Sequence[str]:
+    """Adds a field to the files of a form in a folder; returns its name, or none if no file has fields."""
+    files = [path for path in sorted(folder.rglob("*")) if path.suffix in _CHANGES and path.name != "mine.yaml"]
+    if not files or Path(str(settings["input"])).name == "built":  # A dataset's own files are sealed.
+        return ()
+    extra, path = Extra(draw), draw.choice(files)
+    are_alike = path.suffix in (".csv", ".tsv", ".parquet") or draw.random() < 0.5
+    state = draw.getstate()
+    for one in files:
+        if one == path or (are_alike and one.suffix == path.suffix):
+            draw.setstate(state)
+            one.write_bytes(_CHANGES[one.suffix](one.read_bytes(), extra))
+    return [extra.name, f"/{path.name}`: "]  # A refusal may name the file alone.
+
+
+def _add_files(folder: Path, settings: Settings, draw: random.Random) -> Sequence[str]:
+    """Adds a family of files to the folders of a request; returns their names, or none if it has no folder."""
+    given = [settings.get(name) for name in ("input", "image_root", "mask_root")]
+    words = [word for one in given if one for word in ([one] if isinstance(one, str) else one)]
+    roots = [Path(word.partition("=")[2] or word) for word in words if isinstance(word, str)]
+    roots = [root for root in roots if root.is_dir()]
+    if not roots:
+        return ()
+    root, form = draw.choice(roots), draw.choice(_FILES)
+    images = [*sorted(root.rglob("*.png")), *sorted(root.rglob("*.jpg"))]
+    if "{}" in form and not images:
+        form = draw.choice([one for one in _FILES if "{}" not in one])
+    beside = draw.choice((0, 1, 2, 3))
+    folders = sorted({root, *(one.parent for one in root.rglob("*"))})
+    place = draw.choice([*folders, root / "more", folders[-1] / "more"])
+    names = []
+    for image in images if "{}" in form else [None]:
+        name = form.format(image.stem if image else "")
+        path = (image.parent if image and beside else place) / name
+        if path.exists():
+            return ()
+        save(path, _content_of(name))
+        names.append(name)
+    return [*names, f"*{Path(form).suffix}", form[2:].partition(".")[0] or form] if "{}" in form else names
+
+
+def _add_class(folder: Path, settings: Settings, draw: random.Random) -> Sequence[str]:
+    """Adds a class to the list of an input; returns its name, or none if there is no list."""
+    name = draw.choice(("zebra", "7", "two words", "Ünd"))
+    if isinstance(settings.get("class_names"), list):
+        settings["class_names"] = [*settings["class_names"], name]
+        return [name]
+    for path in sorted(folder.rglob("*")):
+        if path.name in ("classes.txt", "batches.meta.txt"):
+            save(path, path.read_bytes() + f"{name}\n".encode())
+            # A class that is a number may be a reason against the list.
+            return [name, f"{path.name} has 3 class names and is not used"]
+        if path.name == "names.json":
+            save(path, json.dumps({**json.loads(path.read_bytes()), name: 2}))
+            return [name]
+        if path.name == "data.yaml":
+            data = yaml.safe_load(path.read_bytes())
+            save(path, yaml.safe_dump({**data, "names": [*data["names"], name]}))
+            return [name]
+        if path.name == "instances.json":
+            document = json.loads(path.read_bytes())
+            document["categories"].append({"id": draw.choice((0, 3, 90)), "name": name})
+            save(path, json.dumps(document))
+            return [name]
+    return ()
+
+
+def _write_plainly(name: str, folder: Path) -> Settings:
+    settings = WRITERS[name].write(folder, WRITERS[name].fit(MEANING))
+    shutil.rmtree(folder / "made", ignore_errors=True)
+    return settings
+
+
+def _write_folder(name: str, source: str, folder: Path) -> Settings:
+    (folder / "in").mkdir()
+    return {**WRITERS[name].write(folder / "in", MEANING), "input": f"{folder}/in", "source": source}
+
+
+def _write_form(name: str, folder: Path) -> Settings:
+    {**MASK_FORMS, **SEVERAL_FORMS}[name][0](folder)
+    return dict(flag.removeprefix("--").split("=", 1) for flag in flags_of(name, folder))
+
+
+def _write_glob(folder: Path) -> Settings:
+    WRITERS["class_folders"].write(folder, MEANING)
+    return {"input": f"{folder}/in/*/*.png", "label_pattern": "(?P<label>cat|dog)/"}
+
+
+def _write_yolo_folder(folder: Path) -> Settings:
+    WRITERS["yolo"].write(folder / "in", MEANING)
+    (folder / "in/data.yaml").unlink()
+    save(folder / "in/classes.txt", "cat\ndog\n")
+    return {"input": f"{folder}/in", "source": "yolo"}
+
+
+# `gzip_table` and `own_dataset` take files of others; a further column of pixels is a further pixel.
+_WRITES: Mapping[str, Callable[[Path], Settings]] = {
+    **{name: functools.partial(_write_plainly, name) for name in WRITERS.keys() - {"function", "gzip_table"}},
+    **{f"{name} form": functools.partial(_write_form, name) for name in (*SEVERAL_FORMS, "masks")},
+    **{
+        f"{name} folder": functools.partial(_write_folder, name, source)
+        for name, source in (
+            ("tfrecord", "tfrecord"), ("npz", "numpy"), ("npy", "numpy"),
+            ("parquet_images", "hf_parquet"),
+        )
+    },
+    "glob": _write_glob,
+    "yolo folder": _write_yolo_folder,
+}  # fmt: skip
+_ADDS = (_add_field, _add_field, _add_files, _add_files, _add_class)
+
+
+def _draw(seed: int, folder: Path) -> tuple[str, bool]:
+    """Draws an input with one more thing; returns what it is, and whether a plan or a question names it."""
     draw = random.Random(seed)
-    settings = WRITERS[name].write(tmp_path, MEANING)
-    where = _add_field(tmp_path, draw)
-    if where is None:
-        pytest.skip("the format has no file with fields")
-    planned = plan(**settings, output=str(tmp_path / "out"), image_encoding="png")
-    # Members of archives of images are skipped and counted by kind; a list of classes has a class more.
-    named = [*(entry.field for entry in planned.ledger), *planned.skipped, *planned.class_names]
-    assert any(EXTRA in name for name in named), f"{where}: {planned}"
+    form = draw.choice(sorted(_WRITES))
+    settings = _WRITES[form](folder)
+    before = _count_before(form)
+    adds = draw.sample(_ADDS, len(_ADDS))
+    names = next(filter(None, (add(folder, settings, draw) for add in adds)), ())
+    if not names:
+        return f"nothing can be added to {form}", True
+    what = f"{seed} {form} {names[0]}"
+    try:
+        planned = plan(**settings, output=str(folder / "out"), image_encoding="png")
+    except (RequestError, LimitError) as error:
+        return f"{what} refused: {error}", any(name in str(error) for name in names)
+    shown = " ".join([str(planned), *planned.notes, *planned.class_names, *(one.field for one in planned.ledger)])
+    counted = sum(planned.skipped.values()) + planned.num_samples
+    # Names of arrays are stored in lower case.
+    return what, counted > before or any(name.casefold() in shown.casefold() for name in names)
+
+
+@functools.cache
+def _count_before(form: str) -> int:
+    """Counts the samples and skipped files of a form."""
+    with tempfile.TemporaryDirectory() as folder:
+        planned = plan(**_WRITES[form](Path(folder)), output=f"{folder}/out", image_encoding="png")
+        return sum(planned.skipped.values()) + planned.num_samples
+
+
+def _find_silent(seeds: Iterable[int]) -> Iterator[str]:
+    """Yields the drawn inputs with one more thing that no plan and no question names."""
+    for seed in seeds:
+        with tempfile.TemporaryDirectory() as folder:
+            what, is_named = _draw(seed, Path(folder))
+        if not is_named:
+            yield what
+
+
+def test_one_more_thing_is_named():
+    assert [*_find_silent(range(200))] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", range(200, 5000, 400))
+def test_one_more_thing_of_many_is_named(first):
+    assert [*_find_silent(range(first, first + 400))] == []
 
 
 def test_features_of_later_records_are_named(tmp_path):

@@ -15,12 +15,12 @@ from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, publish_settings
 from beam_tfrecords.transforms.sources.description import Description
-from beam_tfrecords.transforms.sources.detect.judge import find_unused
 from beam_tfrecords.transforms.sources.meaning.ledger import (
     STRUCTURE,
     Entry,
     find_renumbered,
     find_unstored,
+    find_unused,
     number_labels,
 )
 from beam_tfrecords.transforms.sources.source import Source

@@ -89,8 +89,7 @@ def find_foreign_files(path: str, error: RequestError) -> RecordFiles | None:
 def describe_files(found: RecordFiles, path: str) -> list[str]:
     """Returns lines that say what the files are, and how to convert them."""
     command = shlex.join(["beam-tfrecords", "convert", f"--source={RECORDS}", f"--input={path}", "--output=FOLDER"])
-    notes = [f"note: {note}" for note in found.notes]
-    return [*notes, f"TFRecord files of another program, not a dataset of beam-tfrecords; to convert them: {command}"]
+    return [f"TFRecord files of another program, not a dataset of beam-tfrecords; to convert them: {command}"]
 
 
 def inspect_files(files: Sequence[storage.FileEntry], *, examples: int, as_json: bool = False) -> None:

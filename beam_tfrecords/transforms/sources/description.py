@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import Suggestion
@@ -87,7 +87,6 @@ class Description:
       prefix_depth: number of folders that key prefixes have, if folders give labels or splits; None for other sources.
       last_member_wins: whether the last of several archive members with the same name counts, as in extraction.
       other_labels: returns a message about other possible sources of labels, and suggestions.
-      images_beside: yields key and path of the image files beside the rows; those that no row names are skipped.
       join: joins the columns of tables to the listed samples; None if there are none, or the source joins them.
       records: storage format of the records, if the samples are records of an existing dataset; else None.
       kept_layout: layout of the records, if they are stored as they are; else None.
@@ -113,7 +112,6 @@ class Description:
     prefix_depth: int | None = None
     last_member_wins: bool = False
     other_labels: Callable[[], tuple[str, Sequence[Suggestion]]] | None = None
-    images_beside: Callable[[], Iterator[tuple[str, str]]] | None = None
     join: Any = None
     records: StoredRecords | None = None
     kept_layout: Layout | None = None

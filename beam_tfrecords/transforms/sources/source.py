@@ -49,12 +49,14 @@ class Source:
       notes: warnings about how the input is read, one line each.
       read_with: file that was opened or looked up while opening the source -> its fingerprint then; None if there are
         too many files to track.
+      folders: folders whose unread files are counted after the listing; None for the inputs.
       read: lists the samples of a partition. Picklable for partitions that workers list.
     """
 
     name: str
     description = Description()
     read_with: Mapping[str, str] | None = None
+    folders: Sequence[str] | None = None
     read: ReadPartition
 
     def __init__(self, partitions: Sequence[Partition] = (WHOLE,)) -> None:
@@ -75,9 +77,7 @@ class Source:
     def for_workers(self) -> ReadPartition:
         """Returns `read` without what only the launcher needs, such as first rows."""
         sent = copy.copy(self)
-        sent.description = dataclasses.replace(
-            self.description, table=None, other_labels=None, images_beside=None, join=None
-        )
+        sent.description = dataclasses.replace(self.description, table=None, other_labels=None, join=None)
         sent.notes, sent.partitions, sent.read_with = [], (), {}
         return sent.read
 
@@ -102,6 +102,10 @@ class Source:
           listed: number of samples that the launcher has listed so far.
         """
         return ()
+
+    def has_read(self, path: str) -> bool:
+        """Whether the source has read a listed file, or has counted it, other than for a sample."""
+        return path in (self.read_with or ())
 
     def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
         """Returns what only the whole listing shows, and adds notes on it.

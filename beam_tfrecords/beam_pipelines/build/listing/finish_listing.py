@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+import posixpath
+from collections.abc import Callable, Collection, Iterator, Sequence
 
+from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_places
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
@@ -27,8 +28,15 @@ from beam_tfrecords.transforms.sources.detect.path_splits import (
     WordsOf,
     judge_splits,
 )
-from beam_tfrecords.transforms.sources.inputs import key_prefixes, name_inputs, name_of_input, names_several
-from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.inputs import (
+    folder_of_archive,
+    key_prefixes,
+    name_inputs,
+    name_of_input,
+    names_several,
+    split_of_word,
+)
+from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, printable, skipped_kind
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection
 from beam_tfrecords.transforms.sources.source import Finish, Source
@@ -38,6 +46,8 @@ from beam_tfrecords.transforms.splits import Splits, name_split
 
 # Damaged containers that a message names.
 _MOST_DAMAGED = 3
+# Most samples whose files are compared with those of the input: 60 bytes of memory for each.
+_MOST_COMPARED = 10_000_000
 
 
 def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
@@ -83,8 +93,10 @@ def finish_listing(
     if tally.damaged:
         # First: without the lost samples, folders may seem to have another meaning.
         tally.notes.append(_allow_damage(spec, tally.damaged))
+    tally.globs = set(listing.unmatched or ())
+    _count_unread(listing, spec, source, tally)
     examples = (key for keys in tally.examples.values() for key in keys)
-    spec.check_globs(listing.unmatched or (), examples)
+    spec.check_globs(tally.globs, examples)
     plan = plan_listing(spec, source)
     adding = functools.partial(decide, folder=folder, plan=plan)
     if listing.groups.counted_by != plan.splits:
@@ -113,8 +125,6 @@ def finish_listing(
         listing = adding(listing, "path_splits", found)
     if listing.total:
         refuse_idle_places(spec, source, listing)
-        if not spec.classes:
-            _count_unnamed(listing, spec, source, tally)
     if _selects_later(spec, source) and listing.total:
         known = choose_classes(spec, source.description, listing.labels)[0]
         listing = _select_classes(listing, spec, known, tally, adding)
@@ -202,16 +212,54 @@ def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> N
     )
 
 
-def _count_unnamed(listing: Listing, spec: BuildSpec, source: Source, tally: Tally) -> None:
-    """Counts the images beside a table that no row names."""
-    beside = source.description.images_beside() if source.description.images_beside else iter(())
-    first = next(beside, None)
-    if first is not None:
-        # Hashes take less memory than paths.
-        named = {hash(file) for refs in read_light(listing) for file in refs.files()}
-        for key, path in itertools.chain([first], beside):
-            if hash(path) not in named and spec.skips_path(key) is None:
-                tally.add("without a row", key)
+def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tally) -> None:
+    """Counts the files in the folders of the input that are no samples and that the source has not read."""
+    containers = {one.uri for one in source.partitions}
+    folders = _find_folders(listing, spec, source, containers)
+    if folders and listing.total > _MOST_COMPARED:
+        tally.notes.append(f"more than {_MOST_COMPARED:,} samples: files that nothing reads are not counted")
+        return
+    # Hashes take less memory than paths.
+    named: set[int] | None = None
+    for folder, prefix in zip(folders, key_prefixes(folders) if folders else (), strict=True):
+        try:
+            for entry in storage.list_files(folder, literal=True):
+                if not entry.size or entry.path in containers or source.has_read(entry.path):
+                    continue
+                if named is None:
+                    named = {hash(file) for refs in read_light(listing) for file in refs.files()}
+                below = entry.path[len(folder) + 1 :]
+                key, kind = printable(prefix + below), skipped_kind(below)
+                if hash(entry.path) not in named and spec.skips_path(key) is None:
+                    image = "without a row" if source.description.unit == "row" else "not read"
+                    tally.add(image if kind in (None, NOT_AN_IMAGE) else kind, key)
+                tally.see(key)
+        except OSError as error:
+            tally.notes.append(f"{printable(folder)}: {error.strerror or error}; further files there are not counted")
+
+
+def _find_folders(listing: Listing, spec: BuildSpec, source: Source, containers: Collection[str]) -> list[str]:
+    """Returns the folders whose files the ledger accounts for, without those whose files the listing has counted."""
+    inputs = name_inputs(spec.input).paths
+    within = tuple(f"{path.rstrip('/')}/" for path in inputs)
+    roots = [split_of_word(word)[1] for word in (*spec.image_root, *spec.mask_root)]
+    every = [_find_folder(root, listing) for root in roots if not f"{root}/".startswith(within)]
+    if source.folders is not None:
+        every += source.folders
+    elif not source.description.is_inferred_later:
+        every += [path if path in containers else folder_of_archive(path) for path in inputs]
+    every = [path.rstrip("/") for path in every if path and not names_several(path) and storage.is_folder(path)]
+    return sorted(one for one in {*every} if not any(one.startswith(f"{other}/") for other in every))
+
+
+def _find_folder(root: str, listing: Listing) -> str:
+    """Returns the folder below a root with all files of the samples there: the root may be a whole disk; "" if none."""
+    common = ""
+    for refs in read_light(listing):
+        for file in refs.files():
+            if file.startswith(f"{root.rstrip('/')}/") and not (common and file.startswith(common)):
+                common = posixpath.commonprefix([common or file, file])
+    return storage.dirname(common)
 
 
 def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:

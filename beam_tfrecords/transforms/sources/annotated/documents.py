@@ -288,20 +288,22 @@ class DocumentSource(AnnotatedSource):
         self._tally, self._reader = tally, ObjectReader(mapping, self._needs.contents)
         self._fields = DocumentFields(mapping)
         self._names_of = functools.lru_cache(_MOST_KEPT)(functools.partial(_read_names, mapping))
-        self._total, self._alternatives, self._missing, self._seen = 0, 0, list[str](), set[str]()
+        self._total, self._alternatives, self._missing = 0, 0, list[str]()
         # What finds nothing may be misspelt; documents need not have all that our mappings look for.
         optional = [mapping.split, mapping.class_names, *mapping.values.values()]
         is_own = mapping.name not in mapping_names()
         self._silent = [one for one in optional if is_own and isinstance(one, Expression)]
         images: dict[str, list[tuple[str, storage.FileEntry]]] = {}
-        documents, listed = self.documents, False
+        documents, self._known = self.documents, set[str]()
         if mapping.image_folder:
-            documents, listed = self._read_trees(images)
+            documents = self._read_trees(images)
         else:
             roots = list(dict.fromkeys(root for one in documents for root in one.roots))
             images |= {
                 root: list(self._list(root, prefix)) for root, prefix in zip(roots, key_prefixes(roots), strict=True)
             }
+        self.folders = [*self._inputs.paths, *images]
+        self._known |= {one.file.path for one in self.documents if one.file and self._reads_documents}
         self._finders = {
             roots: ImageFinder(itertools.chain.from_iterable(map(images.__getitem__, roots)))
             for roots in {one.roots for one in documents}
@@ -324,7 +326,11 @@ class DocumentSource(AnnotatedSource):
         for field, count, role in self._fields.counted():
             tally.see_field(shown, field, count)
             tally.uses |= {} if role is None else {field: role}
-        self._add_notes(sum(map(len, images.values())), listed=listed)
+        self._add_notes()
+
+    def has_read(self, path: str) -> bool:
+        """See `Source.has_read`."""
+        return super().has_read(path) or path in self._known
 
     def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
         """See `Source.finish`."""
@@ -337,23 +343,18 @@ class DocumentSource(AnnotatedSource):
 
     def _list(self, root: str, prefix: str) -> Iterator[tuple[str, storage.FileEntry]]:
         """Yields the images below a folder, with the paths that are their keys."""
-        documents = {one.file.path for one in self.documents if one.file}
         for entry in storage.list_files(root, literal=True):
             below = entry.path[len(root.rstrip("/")) + 1 :]
-            if entry.path in documents:
-                continue
-            if kind := unpaired_kind(below):
-                self._tally.add(kind, printable(prefix + below))
-            else:
+            if unpaired_kind(below) is None:
                 yield prefix + below, entry
 
-    def _read_trees(self, images: dict[str, list[tuple[str, storage.FileEntry]]]) -> tuple[list[_Document], bool]:
-        """Returns a document for each image that lists name, or for all with a document or mask; and whether lists did.
+    def _read_trees(self, images: dict[str, list[tuple[str, storage.FileEntry]]]) -> list[_Document]:
+        """Returns a document for each image that lists name, or for all with a document or mask.
 
         Args:
           images: receives folder -> its images.
         """
-        mapping, found, are_listed = self.mapping, list[_Document](), False
+        mapping, found = self.mapping, list[_Document]()
         for path, prefix in zip(self._inputs.paths, key_prefixes(self._inputs.paths), strict=True):
             root, split = path.rstrip("/"), self._inputs.splits.get(path)
             folder = storage.join(root, mapping.image_folder)
@@ -365,7 +366,6 @@ class DocumentSource(AnnotatedSource):
             documents = {posixpath.splitext(one.below[start:])[0]: one for one in own}
             described = documents if self._reads_documents else masks
             listed = self._read_lists(root)
-            are_listed |= bool(listed)
             for name, named in (listed or dict.fromkeys(sorted(masks if self._has_masks else documents))).items():
                 file = documents[name].file if name in documents else None
                 found.append(_Document(prefix + name, name, file, split or named, (folder,), mask=masks.get(name)))
@@ -376,13 +376,14 @@ class DocumentSource(AnnotatedSource):
                 self._tally.add_unmatched(
                     f"{note} belong to no image in {mapping.image_folder}", without, len(described)
                 )
-        return found, are_listed
+        return found
 
     def _read_lists(self, root: str) -> dict[str, str | None]:
         """Returns image name -> split from the lists of a tree; {} without lists."""
         folder = self.mapping.mask_lists if self._has_masks else self.mapping.lists
         paths = {split: storage.join(root, f"{folder}/{split}.txt") for split in (*_SPLITS, _BOTH)}
         there = {split: path for split, path in paths.items() if storage.is_file(path)}
+        self._known |= {*there.values()}
         if set(_SPLITS[:2]) & there.keys():
             there.pop(_BOTH, None)
         names: dict[str, str | None] = {}
@@ -475,7 +476,6 @@ class DocumentSource(AnnotatedSource):
                         detail = f"`image: {self.mapping.image.text}` finds nothing"
                     raise SampleError(Stage.LIST, FailureReason.UNREADABLE, detail)
                 one = one._replace(key=found[0], image=found[1].path, found=found[1])
-                self._seen.add(found[0])
                 one = self._annotate(one, node, document)
             except SampleError as error:
                 one = one._replace(failure=error)
@@ -546,23 +546,13 @@ class DocumentSource(AnnotatedSource):
             return {} if isinstance(names, Expression) else names
         return _parse_names(names.find(node)) or self._names_of(document.file)
 
-    def _add_notes(self, images: int, *, listed: bool) -> None:
-        """Adds notes on what is left out.
-
-        Args:
-          images: number of images in the folders.
-          listed: whether lists name the images to read.
-        """
+    def _add_notes(self) -> None:
+        """Adds notes on what is left out."""
         mapping, reader, notes = self.mapping, self._reader, self._tally.notes
         shown = f"mapping {mapping.name}"
         if self._missing and not mapping.image_folder:
             note = f"{len(self._missing):,} of {self._total:,} annotated images are not there"
             self._tally.add_unmatched(note, len(self._missing), self._total)
-        if len(self._seen) < images:
-            why = "have no annotation" if self._reads_documents else "have no mask"
-            if listed:
-                why = f"are in no list of {mapping.mask_lists if self._has_masks else mapping.lists}"
-            notes.append(f"{images - len(self._seen):,} of {images:,} images {why}, and are left out")
         if mapping.split and mapping.split.text != FOLDERS and not self._needs.splits.are_auto:
             notes.append(f"the splits that the {shown} finds are not used: `splits` decides")
         if self._alternatives:

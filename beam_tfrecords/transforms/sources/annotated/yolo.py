@@ -49,8 +49,6 @@ from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tally import Tally
 
-# Some datasets have labels and caches next to the images.
-_NO_IMAGES = (".txt", ".cache", ".npy", ".yaml", ".yml")
 _NO_OBJECTS = Objects(is_normalized=True)
 _counting = threading.Lock()
 # Number of images whose labels tell poses from polygons.
@@ -105,6 +103,8 @@ class YoloSource(AnnotatedSource):
         self._keypoints, self._has_visibility = data.keypoints, data.has_visibility
         self._numbers: set[int] = set()
         self._label_files = LabelFiles((data.root, *places.roots))
+        if not storage.is_folder(inputs.paths[0]):
+            self.folders = [path for paths in data.splits.values() for path in paths if not is_list(path)]
 
     def annotated(self, tally: Tally) -> Iterator[Annotated]:
         """Yields the images in split order; an image that several splits name belongs to the first.
@@ -142,6 +142,13 @@ class YoloSource(AnnotatedSource):
         if background:
             tally.notes.append(f"{background:,} of {images:,} images have no label file, and are background")
 
+    def has_read(self, path: str) -> bool:
+        """See `Source.has_read`; the listing counts label files without an image."""
+        if path.lower().endswith((".yaml", ".yml")):
+            return path == self._data.file
+        is_label = path.endswith(".txt") and storage.dirname(path) in self._label_files.folders.values()
+        return is_label or super().has_read(path) or any(path in paths for paths in self._data.splits.values())
+
     def _refuse_numbers_from_one(self) -> None:
         """Checks that class numbers count from 0: refuses 1 to the number of names."""
         names = self._data.names
@@ -158,7 +165,7 @@ class YoloSource(AnnotatedSource):
         for split, paths in self._data.splits.items():
             repeated = 0
             for path in paths:
-                listed = self._lines(path, split, tally) if is_list(path) else self._files(path, split, tally)
+                listed = self._lines(path, split, tally) if is_list(path) else self._files(path, split)
                 for image in listed:
                     # Splits may share images, as in Ultralytics' small datasets; keeping both copies would leak data.
                     if image.image in seen:
@@ -169,17 +176,15 @@ class YoloSource(AnnotatedSource):
             if repeated:
                 tally.notes.append(f"{repeated:,} images of {split} are named before, and are left out there")
 
-    def _files(self, folder: str, split: str, tally: Tally) -> Iterator[Annotated]:
+    def _files(self, folder: str, split: str) -> Iterator[Annotated]:
         """Yields the images in a folder."""
         start = len(folder.rstrip("/")) + 1
         for entry in storage.list_files(folder, literal=True):
             relative = entry.path[start:]
-            kind = skipped_kind(relative) or ("" if has_extension(relative) else "not an image")
             key = self._key(entry.path, split)
-            if kind:
-                if not kind.endswith(_NO_IMAGES):
-                    tally.add(kind, printable(key))
-            elif is_utf8(entry.path):
+            if skipped_kind(relative) is not None or not has_extension(relative):
+                continue
+            if is_utf8(entry.path):
                 yield Annotated(key, entry.path, entry, split)
             else:
                 error = SampleError(Stage.LIST, FailureReason.UNREADABLE, "the name is not valid UTF-8")

@@ -62,7 +62,7 @@ class LabelFiles:
     def __init__(self, roots: Sequence[str]) -> None:
         self._roots = roots
         # Image folder -> label folder.
-        self._folders: dict[str, str] = {}
+        self.folders: dict[str, str] = {}
 
     def path_of(self, image: str) -> str:
         """Returns the path of an image's label file, which may not exist.
@@ -71,13 +71,13 @@ class LabelFiles:
           RequestError: several folders may contain the labels.
         """
         folder, _, name = image.rpartition("/")
-        if folder not in self._folders:
-            self._folders[folder] = retry_faults(folder, lambda: self._find(folder))
-        return storage.join(self._folders[folder], f"{_stem(name)}.txt")
+        if folder not in self.folders:
+            self.folders[folder] = retry_faults(folder, lambda: self._find(folder))
+        return storage.join(self.folders[folder], f"{_stem(name)}.txt")
 
     def _notes(self) -> Iterator[str]:
         """Yields notes on labels in folders where Ultralytics does not look."""
-        for images, labels in sorted(self._folders.items()):
+        for images, labels in sorted(self.folders.items()):
             if labels != self._usual(images):
                 yield f"the labels of {printable(images)} are read from {printable(labels)}"
 
@@ -88,7 +88,7 @@ class LabelFiles:
           matched: number of images with a label file.
         """
         tally.notes += self._notes()
-        folders = sorted(set(self._folders.values()))
+        folders = sorted(set(self.folders.values()))
         total = sum(1 for folder in folders for _ in _label_names(folder))
         if total <= matched:
             return

@@ -237,12 +237,12 @@ def _read_start(partition: Partition) -> _Start:
             images[suffix] += _kind_of(suffix) is _Content.IMAGE
             if _kind_of(suffix) is _Content.PICKLE:
                 pickles.add(suffix)
-            if _kind_of(suffix) in (*_VALUES, _Content.OBJECT) and member.size <= MOST_ROW_SIZE:
-                data = b"".join(member.chunks())
-                with contextlib.suppress(SampleError):
-                    row.update(_decode(suffix, data))
-            if _kind_of(suffix) in _VALUES:
-                row.setdefault(suffix, None)
+            if _kind_of(suffix) in (*_VALUES, _Content.OBJECT):
+                found: Mapping[str, Any] = {suffix: None}
+                if member.size <= MOST_ROW_SIZE:
+                    with contextlib.suppress(SampleError):
+                        found = _decode(suffix, b"".join(member.chunks()))
+                row.update(found)
     columns = tuple(dict.fromkeys(name for row in rows.values() for name in row))
     return _Start(partition.uri, columns, list(rows.values()), images=+images, pickles=frozenset(pickles))
 

@@ -17,7 +17,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
-from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 
@@ -41,8 +40,8 @@ def open_input(request: OpenRequest) -> MakeSource:
     files = find_files_below(inputs, _FILE, "IDX file in it, such as train-images-idx3-ubyte.gz")
     images = [file for file in files if "images" in storage.basename(file.entry.path).lower()]
     names = {file.entry.path for file in images}
-    copies = [file.entry.path for file in images if _GZ.sub("", file.entry.path) in names - {file.entry.path}]
-    images = [_of_images(file) for file in images if file.entry.path not in copies]
+    # Some compressed files are also there without .gz.
+    images = [_of_images(one) for one in images if _GZ.sub("", one.entry.path) not in names - {one.entry.path}]
     if not images:
         path = files[0].entry.path
         raise RequestError(
@@ -52,9 +51,6 @@ def open_input(request: OpenRequest) -> MakeSource:
     labels = {file.entry.path: found for file in images if (found := _labels_of(file.entry.path))}
     transposed = any(_TRANSPOSED.match(storage.basename(file.entry.path)) for file in images)
     notes = ["rows and columns are exchanged, because EMNIST stores its images lying"] if transposed else []
-    if copies:
-        shown = printable(storage.basename(copies[0]))
-        notes.append(f"not read: {len(copies)} compressed files that are also there without .gz, such as {shown}")
     return open_stacks(
         images,
         functools.partial(_find_stacks, labels),

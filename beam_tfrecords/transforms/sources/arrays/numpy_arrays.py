@@ -96,21 +96,35 @@ def open_input(request: OpenRequest) -> MakeSource:
     return open_stacks(
         images,
         functools.partial(_find_stacks, beside, table.image_column),
-        notes=list(_describe_texts(images[0].entry.path)),
+        notes=list(_describe_unused(images[0].entry.path, table.image_column)),
         request=request,
     )
 
 
-def _describe_texts(path: str) -> Iterator[str]:
-    """Says which arrays of an archive have texts for another number of images, such as class names."""
+def _describe_unused(path: str, image: str | None) -> Iterator[str]:
+    """Says which arrays of an archive are neither the images nor a value for each of them, such as class names."""
     arrays = []
     with contextlib.suppress(SampleError):  # Opening the file reports the error.
         arrays = list(_arrays(path))
-    counts = {(array.shape[0], array.split) for array in arrays if len(array.shape) > 2}
+    images = _find_images(arrays, image)
     for array in arrays:
-        if _has_texts(array) and counts and (array.shape[0], array.split) not in counts:
-            name = array.member.removesuffix(".npy")
-            yield f"the array {name!r} has {array.shape[0]:,} texts and is not used; `class_names` decides the classes"
+        if array not in images and not any(_is_column(array, of) for of in images):
+            what = f"{array.shape[0]:,} texts" if _has_texts(array) else f"the shape {list(array.shape)}"
+            more = "; `class_names` decides the classes" if _has_texts(array) else ""
+            yield f"the array {array.member.removesuffix('.npy')!r} has {what} and is not used{more}"
+
+
+def _find_images(arrays: Sequence[_Array], image: str | None) -> list[_Array]:
+    """Returns the arrays of images, by the setting `image_column` if there is one."""
+    if image is None:
+        return [array for array in arrays if len(array.shape) > 2]
+    return [one for one in arrays if image in (one.column, one.member.removesuffix(".npy"))]
+
+
+def _is_column(array: _Array, images: _Array) -> bool:
+    """Whether an array has values of the images."""
+    is_for_each = len(array.shape) in (1, 2) and array.shape[0] == images.shape[0]
+    return is_for_each and (array.split == images.split or not images.member)
 
 
 def _has_texts(array: _Array) -> bool:
@@ -131,9 +145,7 @@ def _find_stacks(label_files: Mapping[str, str], image: str | None, partition: P
     arrays = list(_arrays(partition.uri, partition.version))
     if partition.uri in label_files:
         arrays += _arrays(label_files[partition.uri])
-    images = [array for array in arrays if len(array.shape) > 2]
-    if image is not None:
-        images = [one for one in arrays if image in (one.column, one.member.removesuffix(".npy"))]
+    images = _find_images(arrays, image)
     splits = [array.split for array in images]
     if not images:
         texts = (
@@ -150,11 +162,7 @@ def _find_stacks(label_files: Mapping[str, str], image: str | None, partition: P
 def _make_stack(partition: Partition, images: _Array, arrays: Sequence[_Array], label_file: str | None) -> Stack:
     count, shape = images.shape[0], images.shape[1:]
     is_npz = bool(images.member)
-    columns = {
-        array.column: array
-        for array in arrays
-        if len(array.shape) in (1, 2) and array.shape[0] == count and (array.split == images.split or not is_npz)
-    }
+    columns = {array.column: array for array in arrays if _is_column(array, images)}
     if label_file is not None and not columns:
         raise _refused(f"{count:,} images, but {label_file} has not as many labels")
     labels = [one for one in arrays if one.shape == images.shape[-1:] and one.split == images.split]

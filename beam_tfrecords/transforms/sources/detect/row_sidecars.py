@@ -14,7 +14,6 @@ from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAME
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns, suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of
-from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.detect.label_columns import find_one_hot, find_only_label
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
@@ -26,6 +25,7 @@ from beam_tfrecords.transforms.sources.detect.trial import (
 )
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, UNNAMED
 from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
+from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern_columns
@@ -448,5 +448,5 @@ def _read_labels(path: str, tree: FolderTree, root: str, base: str) -> ListedLab
             below = image.removeprefix(f"{storage.join(root, base)}/")
             if below != image and labels.setdefault(below, str(row[label])) != str(row[label]):
                 return nothing
-        notes = describe_unused(table, {*columns, label})
+        notes = describe_ledger(find_unused(table, {*columns, label}))
     return ListedLabels(path, labels, notes)

@@ -88,20 +88,17 @@ class PairedImages(Source):
         Raises:
           RequestError: fewer than half of the names are in every folder.
         """
-        found = _match_names({name: self._list(name, tally) for name in self._folders})
+        found = _match_names({name: self._list(root) for name, root in self._folders.items()})
         first = next(iter(found.values()))
         for stem in sorted({one for files in found.values() for one in files}, key=lambda one: (one not in first, one)):
             yield self._reference({name: files.get(stem, []) for name, files in found.items()})
 
-    def _list(self, name: str, tally: Tally) -> _Files:
+    def _list(self, root: Root) -> _Files:
         """Returns path below a folder without extension -> images."""
-        root = self._folders[name]
         files: _Files = {}
         for entry in storage.list_files(root.listing, literal=root.is_folder):
             below = entry.path[root.start :]
-            if kind := unpaired_kind(below, arrays=Content.ARRAY in self._needs.contents):
-                tally.add(kind, printable(f"{name}/{below}"))
-            else:
+            if unpaired_kind(below, arrays=Content.ARRAY in self._needs.contents) is None:
                 files.setdefault(posixpath.splitext(below)[0], []).append(entry)
         return files
 

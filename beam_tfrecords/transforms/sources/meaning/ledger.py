@@ -1,4 +1,7 @@
-"""The ledger: everything of an input that a dataset does not store, or stores under another number. Pure."""
+"""The ledger: everything of an input that a dataset does not store, or stores under another number. Pure.
+
+Sources say which fields of tables, records, archives and documents they use; the functions here name the rest.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,17 @@ import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from beam_tfrecords import storage
 from beam_tfrecords.escaping import escape
+from beam_tfrecords.features.column_ranges import point_columns
 from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
+from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
+from beam_tfrecords.transforms.sources.detect.roles import Role, roles_of
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 
 # Field of an input -> prefixes of the layout's fields that store it. A field without prefixes is not stored itself: it
 # identifies an image, a class or a split.
@@ -29,7 +38,13 @@ _LAYOUTS = {
     KEYPOINTS[0]: "`layout=detection_keypoints` stores keypoints",
     "column.captions": "`layout=captions` stores captions",
 }
-_MOST_LINES, _MOST_NAMED = 10, 12
+_MOST_LINES, _MOST_NAMED, _MOST_JUDGED = 10, 12, 20
+_UNNAMED = "a column without a name"
+# Role of a column -> the setting that uses it.
+_REMEDIES = {
+    Role.IMAGE: "`image_column` with all of them takes several images",
+    Role.MASK: "`layout=segmentation` takes masks",
+}
 
 
 class Fate(str, enum.Enum):
@@ -89,6 +104,36 @@ def find_unstored(fields: Mapping[tuple[str, str], int], uses: Uses, layout: Lay
             (first,) = [*uses.get(field, ())][:1] or [""]
             remedy = _LAYOUTS.get(first) or (f"a layout takes such as {first}" if first else "")
             yield Entry(Fate.NOT_STORED, file, field, count, remedy=remedy)
+
+
+def find_unused(
+    table: Table, used: Collection[str | None], images: Sequence[str] = (), *, count: int = 0
+) -> Iterator[Entry]:
+    """Yields the fields of an input that its layout does not store, with what their first values are.
+
+    Args:
+      table: the fields and the first samples.
+      used: used fields; may include others.
+      images: further fields, which hold images.
+      count: number of samples; 0 if it is unknown.
+    """
+    names = [name for name in (*images, *table.columns) if name not in used]
+    if "" in names and all(str(cell).isdecimal() for cell in first_cells(table, [""]).get("", ())):
+        names.remove("")  # The row numbers that pandas writes.
+    embedded = {*images, *table.embedded}
+    plain = [name for name in names[:_MOST_JUDGED] if name not in embedded]
+    roles = roles_of(first_cells(table, plain))
+    roles |= {name: Role.MASK if is_mask_name(name) else Role.IMAGE for name in embedded}
+    remedies = dict.fromkeys(_REMEDIES[roles[name]] for name in names if roles.get(name) in _REMEDIES)
+    named = next(filter(None, names), None)
+    remedy = "; ".join([*remedies, f"a layout takes such as column.{named}" if named else "give it a name to use it"])
+    points = point_columns(plain)
+    if len(points) > 2:
+        remedy += f", and points that move with the image as columns.{points[0]}..{points[-1]} with `moves: points`"
+    file = printable(storage.basename(table.path))
+    for name in names:
+        detail = roles[name].value if name in roles else ""
+        yield Entry(Fate.NOT_STORED, file, name or _UNNAMED, count, detail=detail, remedy=remedy)
 
 
 def is_stored(field: str, uses: Uses, stored: Collection[str]) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.files import REPORT
 from beam_tfrecords.dataset.index import CONVERSION_COLUMNS, fits_packed_hash
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
@@ -146,6 +147,8 @@ class DatasetSource(Source):
             )
             for path, (place, shard) in shards.items()
         }
+        self.folders = [dataset.path for dataset in datasets.values()]
+        self._files = {storage.join(one.path, file) for one in datasets.values() for file in (*one.files, REPORT)}
         self._shards, self._layout, self._columns, self._group = stored, layout, wanted, group_column
         # Stored masks are better than polygons unless these are wanted, because some objects have no polygon.
         self._contents, self._joins = needs.contents, joins
@@ -160,6 +163,10 @@ class DatasetSource(Source):
         self._label = min(
             labels, key=lambda one: (not one.kind.several, one.class_value is not ClassValue.NAME), default=None
         )
+
+    def has_read(self, path: str) -> bool:
+        """See `Source.has_read`."""
+        return super().has_read(path) or path in self._files
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields one reference per record; rejects damaged records and all missing records of a damaged shard.

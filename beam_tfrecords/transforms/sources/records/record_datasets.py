@@ -44,18 +44,16 @@ _MOST_SHOWN = 5
 _FILES, _LOOKED = 8, 4
 
 
-def find_files_of_records(inputs: Inputs, selection: Selection) -> tuple[list[InputFile], set[str], list[str]]:
-    """Returns the files, the folders that may have metadata, and notes on files that are not read.
+def find_files_of_records(inputs: Inputs, selection: Selection) -> tuple[list[InputFile], set[str]]:
+    """Returns the files, and the folders that may have metadata.
 
     Raises:
       RequestError: an input has no such file, or has several datasets.
     """
     files: list[InputFile] = []
     described: set[str] = set()
-    notes: list[str] = []
     for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
         found = find_record_files(path)
-        notes += found.notes
         if not found.files:
             others = f"; it has {count_files(found.others)}" if found.others else ""
             raise RequestError(
@@ -81,7 +79,7 @@ def find_files_of_records(inputs: Inputs, selection: Selection) -> tuple[list[In
         files += [InputFile(key, entry, inputs.splits.get(path)) for key, entry in zip(keys, entries, strict=True)]
         folders = {storage.dirname(entry.path) for entry in entries}
         described |= folders & find_described(found.root, found.others) if is_folder else folders
-    return files, described, notes
+    return files, described
 
 
 def read_first_of(files: Sequence[InputFile]) -> FirstRows:

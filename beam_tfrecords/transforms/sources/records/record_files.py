@@ -196,13 +196,11 @@ class RecordFiles(NamedTuple):
       root: folder that the paths are relative to.
       files: path relative to the root -> the file, sorted by path.
       others: paths of the other files below a folder, except images.
-      notes: sentences on files of records that are left out.
     """
 
     root: str
     files: Mapping[str, storage.FileEntry]
     others: Sequence[str] = ()
-    notes: Sequence[str] = ()
 
 
 def find_record_files(path: str) -> RecordFiles:
@@ -224,18 +222,11 @@ def find_record_files(path: str) -> RecordFiles:
     start = len(root.rstrip("/")) + 1
     found = {entry.path[start:]: entry for entry in listed if entry.size > 0}
     found = {name: found[name] for name in sorted(found)}
-    notes: list[str] = []
-    unread = {name: found.pop(name) for name in [*found] if _is_hidden(name)}
-    # Files whose names start with a dot are usually checksums, as many as the others.
-    visible = {name: file for name, file in unread.items() if "/." not in f"/{name}" or _NAMED.fullmatch(name)}
-    if left_out := _find_records(visible):
-        notes.append(f"not read, because they are hidden or unfinished: {count_files(left_out)}")
+    found = {name: file for name, file in found.items() if not _is_hidden(name)}
     files = _find_records(found)
-    examples, others = _divide({name: found[name] for name in found if name in files})
-    if others:
-        notes.append(f"not read, because the records are not tf.train.Examples: {count_files(others)}")
+    examples = _choose_examples({name: found[name] for name in found if name in files})
     rest = [name for name in found if name not in files and not _is_image(name)]
-    return RecordFiles(root, examples, rest, notes)
+    return RecordFiles(root, examples, rest)
 
 
 def is_record_file(path: str) -> bool:
@@ -272,19 +263,14 @@ def _find_records(files: Mapping[str, storage.FileEntry]) -> set[str]:
     return named.union(*(paths for paths, is_found in zip(series, found, strict=True) if is_found))
 
 
-def _divide(
-    files: Mapping[str, storage.FileEntry],
-) -> tuple[dict[str, storage.FileEntry], dict[str, storage.FileEntry]]:
-    """Divides the files by name into those with examples and those with other records; by the first record of each."""
+def _choose_examples(files: Mapping[str, storage.FileEntry]) -> Mapping[str, storage.FileEntry]:
+    """Returns the files with examples, by the first record of files with similar names; all files if none has any."""
     series = _group(files, storage.basename)
     if len(series) < 2:
-        return dict(files), {}
+        return files
     have = map_in_threads(lambda paths: _have_examples(files[path] for path in paths), series, threads=_THREADS)
     others = {path for paths, has in zip(series, have, strict=True) if not has for path in paths}
-    if len(others) == len(files):
-        return dict(files), {}
-    left = {path: file for path, file in files.items() if path not in others}
-    return left, {path: files[path] for path in others}
+    return {path: file for path, file in files.items() if path not in others} or files
 
 
 def _group(files: Iterable[str], name: Callable[[str], str]) -> list[list[str]]:

@@ -44,7 +44,6 @@ from beam_tfrecords.transforms.sources.records.record_datasets import (
 from beam_tfrecords.transforms.sources.records.record_files import (
     FILE_NAMES,
     corrupt,
-    count_files,
     file_name,
     scan_file,
 )
@@ -388,7 +387,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     inputs = request.inputs
     if datasets := find_datasets(inputs.paths):
         return open_datasets(datasets, request)
-    files, with_metadata, notes = find_files_of_records(inputs, request.spec)
+    files, with_metadata = find_files_of_records(inputs, request.spec)
     described = {
         folder: describe_folder(folder) if folder in with_metadata else Features()
         for folder in {storage.dirname(file.entry.path) for file in files}
@@ -396,15 +395,11 @@ def open_input(request: OpenRequest) -> MakeSource:
     start = read_first_of(files)
 
     def make(needs: Needs) -> TfrecordSource:
-        read, said, found = files, inputs, [*notes]
+        read, said = files, inputs
         if needs.splits.folders and (placed := place_files(files, needs.splits.folders)):
-            if left := {file.entry.path for file in files} - {file.entry.path for file in placed}:
-                found.append(f"not read, because they are in no folder of `splits`: {count_files(left)}")
             read, said = placed, dataclasses.replace(inputs, splits=dict.fromkeys(inputs.paths, ""))
             needs = dataclasses.replace(needs, splits=Splits())
-        source = TfrecordSource(read, start, described, dataclasses.replace(request, inputs=said), needs)
-        source.notes[:0] = found
-        return source
+        return TfrecordSource(read, start, described, dataclasses.replace(request, inputs=said), needs)
 
     return make
 

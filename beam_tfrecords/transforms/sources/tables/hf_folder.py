@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, key_prefixes, quote_input
-from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
+from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
@@ -50,16 +49,6 @@ def open_input(request: OpenRequest) -> MakeSource:
     return functools.partial(_make_source, list(zip(files, opened, strict=True)), request)
 
 
-def _list_images(inputs: Inputs) -> Iterator[tuple[str, str]]:
-    """Yields key and path of all images in the folders."""
-    for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
-        folder = path.rstrip("/") + "/"
-        for entry in storage.list_files(folder, literal=True):
-            relative = entry.path[len(folder) :]
-            if entry.size and skipped_kind(relative) is None and has_extension(relative):
-                yield printable(prefix + relative), entry.path
-
-
 def _make_source(tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> TableSource:
     images = find_file_names(tables[0][1], request.spec.image_column, needs.images)
     image = None
@@ -68,4 +57,4 @@ def _make_source(tables: Sequence[tuple[InputFile, TableFile]], request: OpenReq
     else:
         needs = dataclasses.replace(needs, images=images)
     request = dataclasses.replace(request, spec=dataclasses.replace(request.spec, image_column=image))
-    return TableSource(tables, request, needs, functools.partial(_list_images, request.inputs))
+    return TableSource(tables, request, needs)

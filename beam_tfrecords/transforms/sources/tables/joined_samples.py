@@ -11,7 +11,7 @@ from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content, contents_in
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
-from beam_tfrecords.transforms.sources.detect.judge import describe_unused
+from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tables.joined_rows import fit_all
@@ -189,7 +189,7 @@ class JoinListed:
         joins, notes = fit_all(self.joins, keys)
         needed = {*self.cells.needed}
         columns = [name for join in joins for name in join.names]
-        notes += describe_unused(dataclasses.replace(self.table, columns=columns), needed)
+        notes += describe_ledger(find_unused(dataclasses.replace(self.table, columns=columns), needed))
         joins = [join for join in joins if needed & join.names.keys()]
 
         def add(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:

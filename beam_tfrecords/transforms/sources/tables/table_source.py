@@ -104,7 +104,6 @@ class TableSource(Source):
       tables: the files and their opened tables.
       request: the request.
       needs: requested contents.
-      images_beside: as in `Description`.
 
     Raises:
       RequestError: a column of the request does not exist, or the tables do not fit together.
@@ -112,13 +111,7 @@ class TableSource(Source):
 
     description = Description(unit="row")
 
-    def __init__(
-        self,
-        tables: Sequence[tuple[InputFile, TableFile]],
-        request: OpenRequest,
-        needs: Needs,
-        images_beside: Callable[[], Iterator[tuple[str, str]]] | None = None,
-    ) -> None:
+    def __init__(self, tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> None:
         super().__init__()
         self._inputs = inputs = request.inputs
         settings = request.spec
@@ -162,7 +155,6 @@ class TableSource(Source):
             column_types=_merge_types([table for _, table in tables]),
             groups_rows=columns.boxes is not None,
             other_labels=self._other_labels,
-            images_beside=images_beside,
             **{**seen, "labels": dataclasses.replace(seen["labels"], text_column=text)},
         )
         for reader in self._readers[1:]:
@@ -172,6 +164,10 @@ class TableSource(Source):
                     "column with images and the other has none; convert them separately",
                     code="columns_differ",
                 )
+
+    def has_read(self, path: str) -> bool:
+        """See `Source.has_read`."""
+        return super().has_read(path) or any(path == one.table.path for one in self._readers)
 
     def check(self, most_missing: float) -> None:
         """See `Source.check`."""

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from beam_tfrecords.transforms.sources.detect.judge import describe_unused
 from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, role_of
+from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from tests.each import each
 from tests.refusals import refuses
 
@@ -80,7 +80,7 @@ def test_vectors_are_offered_as_numbers(tmp_path, opened):
 def test_what_is_recognised_and_not_used_is_named(csv_file, opened):
     path = csv_file("image,label,right,segmentation_file,caption,width", "a.jpg,cat,b.jpg,a.png,A cat.,3")
     source = opened(path)
-    (note,) = describe_unused(source.description.table, source.description.used)
+    (note,) = describe_ledger(find_unused(source.description.table, source.description.used))
     assert "right (names of images), segmentation_file (names of masks), caption (texts), width;" in note
     assert "image_column" in note
     assert "layout=segmentation" in note
@@ -99,4 +99,6 @@ def test_several_images_are_a_question(csv_file, opened, header):
 def test_images_beside_an_image_are_named(csv_file, opened):
     source = opened(csv_file("image,right,label", "a.jpg,b.jpg,cat"))
     assert source.description.images == {"image": False}
-    assert "right (names of images)" in describe_unused(source.description.table, source.description.used)[0]
+    assert (
+        "right (names of images)" in describe_ledger(find_unused(source.description.table, source.description.used))[0]
+    )

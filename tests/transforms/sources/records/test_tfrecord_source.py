@@ -18,7 +18,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.features import example_pb2
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.refs.sample_refs import PixelRange, SampleRef
-from beam_tfrecords.transforms.sources.detect.judge import describe_unused
+from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from beam_tfrecords.transforms.sources.tally import Tally
 from tests.framing import framed
 from tests.refusals import refuses
@@ -389,11 +389,11 @@ def test_a_label_map_keeps_the_numbers_that_it_leaves_out(opened, read, tmp_path
 
 def test_features_that_nothing_takes_are_named(write, opened):
     source = opened(write(2, source_id=[b"a", b"b"], weight=[0.5, 1.0]))
-    assert describe_unused(source.description.table, source.description.used) == [
+    assert describe_ledger(find_unused(source.description.table, source.description.used)) == [
         "not stored: a.tfrecord: source_id, weight; a layout takes such as column.source_id"
     ]
     source = opened(write(2, source_id=[b"a", b"b"]), columns=frozenset({"source_id"}))
-    assert not describe_unused(source.description.table, source.description.used)
+    assert not describe_ledger(find_unused(source.description.table, source.description.used))
 
 
 def test_a_feature_of_a_described_dataset_that_nothing_takes_is_named(write, opened, tmp_path):
