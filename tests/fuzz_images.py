@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.images.masks import read_mask
 from beam_tfrecords.transforms.processes.isolation import TimeLimit
-from beam_tfrecords.transforms.processes.process_setup import prepare_images
+from beam_tfrecords.transforms.processes.process_setup import prepare_process
 from tests.image_checks import lossless_jpeg
 from tests.image_writers import P3_COLORANTS, avif_grid, bmp_rle8, icc_profile, png_file, png_packed, tiff_file
 
@@ -249,7 +249,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only seed files whose names start like this")
     arguments = parser.parse_args()
     faulthandler.enable()
-    prepare_images()
+    prepare_process()
     counts: Counter[str] = Counter()
     failures, slowest, begin, limit = 0, (0.0, -1), time.monotonic(), TimeLimit(_SECONDS)
     before = _peak_memory()

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import html
 import importlib
 import itertools
 import json
@@ -107,17 +106,6 @@ class Dataset:
             f"  features: {features}{classes}",
         ]
         return "\n".join(map(escape, lines))
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(split)}</td><td>{records:,}</td><td>{self._shard_counts.get(split, 0):,}</td></tr>"
-            for split, records in self.splits.items()
-        )
-        return (
-            f"<table><caption>{html.escape(self.name)}: {html.escape(self.path)}</caption>"
-            f"<tr><th>split</th><th>records</th><th>shards</th></tr>{rows}</table>"
-            f"<pre>{html.escape(repr(self).partition(chr(10))[2])}</pre>"
-        )
 
     def __dir__(self) -> list[str]:
         return sorted(_SHOWN)

@@ -263,6 +263,8 @@ FIELDS: Mapping[str, Field] = {
 }
 # Fields that contain the image itself.
 IMAGE_FIELDS = tuple(name for name, field in FIELDS.items() if field.stored is Stored.IMAGE)
+# Field -> its value for a converted image. They are in a mapping of their own because each image asks for them.
+OF_IMAGE = {name: field.of_image for name, field in FIELDS.items() if field.of_image}
 # Names of the files beside the image of a sample.
 BESIDE = frozenset(field.beside for field in FIELDS.values() if field.beside)
 # Fields that users name: an image, several columns as one feature, and a column.

@@ -369,32 +369,27 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
             return _parse_same(value)
         value = _parse_words(value)
     if not isinstance(value, Mapping) or not value:
-        raise RequestError(
-            f"`layout`: expected a name or a mapping of feature to field, found {value!r}", code="invalid_layout"
-        )
+        raise _invalid(f"expected a name or a mapping of feature to field, found {value!r}")
     features = [_parse_feature(str(name), field) for name, field in value.items()]
     layout = Layout(tuple(sorted(features, key=lambda feature: feature.name)))
     images = [feature.field for feature in layout.features if feature.holds_image]
     if Content.ARRAY in layout.required and images != [ARRAY_FIELD]:
-        raise RequestError(
-            f"`layout`: {ARRAY_FIELD} holds all channels of a sample; expected it as the only image, found "
-            f"{' and '.join(images) or 'none'}",
-            code="invalid_layout",
+        raise _invalid(
+            f"{ARRAY_FIELD} holds all channels of a sample; expected it as the only image, found "
+            f"{' and '.join(images) or 'none'}"
         )
     placed = ["boxes"] if Content.OBJECTS in layout.required else [f"{kind.beside}s" for kind in layout.beside]
     placed += ["points that move"] if layout.moves_points else []
     if placed and not layout.has_image:
-        raise RequestError(
-            f"`layout`: {placed[0]} are positions in the stored image, which it does not hold; expected a feature with "
-            "image.encoded",
-            code="invalid_layout",
+        raise _invalid(
+            f"{placed[0]} are positions in the stored image, which it does not hold; expected a feature with "
+            "image.encoded"
         )
     missing = {POLYGON, POLYGON_POINTS} - layout.fields
     if len(missing) == 1:
-        raise RequestError(
-            f"`layout`: {POLYGON} has the points of all objects in turn, and {POLYGON_POINTS} their number for each "
-            f"object; expected both, such as polygon{'_points' if POLYGON_POINTS in missing else ''}: {missing.pop()}",
-            code="invalid_layout",
+        raise _invalid(
+            f"{POLYGON} has the points of all objects in turn, and {POLYGON_POINTS} their number for each object; "
+            f"expected both, such as polygon{'_points' if POLYGON_POINTS in missing else ''}: {missing.pop()}"
         )
     return layout
 
@@ -506,10 +501,7 @@ def resolve_types(layout: Layout, column_types: Mapping[str, str] | None) -> Lay
 
 def _parse_feature(name: str, value: Any) -> Feature:
     if not isinstance(value, str | Mapping):
-        raise RequestError(
-            f"`layout`: feature {name!r}: expected a field or {{field: …, type: …}}, found {value!r}",
-            code="invalid_layout",
-        )
+        raise _invalid(f"feature {name!r}: expected a field or {{field: …, type: …}}, found {value!r}")
     words = {"field": value} if isinstance(value, str) else dict(value)
     field, declared = str(words.pop("field", "")), str(words.pop("type", ""))
     several = words.pop("several", field in FIELDS and FIELDS[field].several)
@@ -518,16 +510,13 @@ def _parse_feature(name: str, value: Any) -> Feature:
     is_plain = not (length or columns or names or moves)
     are_texts = all(isinstance(one, list | tuple) and {*map(type, one)} <= {str} for one in (columns, names))
     if words or not field or not isinstance(several, bool) or type(length) is not int or length < 0 or not are_texts:
-        raise RequestError(
-            f"`layout`: feature {name!r}: expected 'field', 'type' and 'several: true' or false, 'length: 2' for a "
-            f"column of lists, 'moves: points' for points, or 'class_names: [a, b]' for classes; found {value!r}",
-            code="invalid_layout",
+        raise _invalid(
+            f"feature {name!r}: expected 'field', 'type' and 'several: true' or false, 'length: 2' for a column of "
+            f"lists, 'moves: points' for points, or 'class_names: [a, b]' for classes; found {value!r}"
         )
     if not is_plain or declared == CLASS or field.startswith(COLUMNS):
         if field == COLUMN or not field.startswith((COLUMN, COLUMNS)):
-            raise RequestError(
-                f"`layout`: feature {name!r}: {field}: expected a column, such as {COLUMN}age", code="invalid_layout"
-            )
+            raise _invalid(f"feature {name!r}: {field}: expected a column, such as {COLUMN}age")
         feature = Feature(name, field, declared, several, length, tuple(columns), moves=str(moves))
         return _parse_column(feature, tuple(names))
     if declared and declared not in TYPES:
@@ -575,7 +564,7 @@ def _parse_column(feature: Feature, class_names: tuple[str, ...]) -> Feature:
     elif feature.moves and feature.length % 2:
         problem = f"points have x and y, and it has {feature.length} values"
     if problem:
-        raise RequestError(f"`layout`: feature {feature.name!r}: {feature.field}: {problem}", code="invalid_layout")
+        raise _invalid(f"feature {feature.name!r}: {feature.field}: {problem}")
     return dataclasses.replace(feature, type="int64", is_class=True, class_names=class_names) if is_class else feature
 
 
@@ -623,6 +612,10 @@ def _parse_words(text: str) -> Mapping[str, Any]:
             raise RequestError(f"`layout={text}`: two features have the name {twice!r}", code="invalid_layout")
         found |= added
     return found
+
+
+def _invalid(problem: str) -> RequestError:
+    return RequestError(f"`layout`: {problem}", code="invalid_layout")
 
 
 def _known_fields(field: str) -> str:

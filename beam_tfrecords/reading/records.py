@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import html
 import importlib
 import itertools
 import operator
@@ -77,16 +76,6 @@ class Records(Sequence[Any]):
 
     def __repr__(self) -> str:
         return self._order.describe(self._sources)
-
-    def _repr_html_(self) -> str:
-        features = self.layout.features
-        names = decoded_names(features) if self.has_pixels else {}
-        rows = "".join(
-            f"<tr><td>{html.escape(names.get(one.name, one.name))}</td><td>{html.escape(one.shown_type)}</td></tr>"
-            for one in features
-        )
-        caption = html.escape(repr(self).strip("<>"))
-        return f"<table><caption>{caption}</caption><tr><th>feature</th><th>type</th></tr>{rows}</table>"
 
     @property
     def path(self) -> str:
@@ -512,8 +501,10 @@ def open_records(
         )
     is_decoded = form == "pixels"
     read_example = ReadExample(dataset.layout.features, dataset.images, is_decoded, has_text=is_decoded)
-    cache = ShardCache.of(dataset.cache, sum(shard.bytes for shard in shards)) if dataset.cache else None
-    reader = ShardReader(dataset.path, shards, verify, cache if storage.has_scheme(dataset.path) else None)
+    cache = None
+    if dataset.cache and storage.has_scheme(dataset.path):
+        cache = ShardCache(dataset.cache, sum(shard.bytes for shard in shards) <= dataset.cache.most_bytes)
+    reader = ShardReader(dataset.path, shards, verify, cache)
     source = DatasetRecords(reader, bytes if form == "bytes" else read_example, RecordColumns.of(dataset))
     records = Records([source], Chosen(len(reader)), dataset.class_names)
     starts = dict(zip(used, itertools.accumulate((dataset.splits[name] for name in used), initial=0), strict=False))

@@ -27,11 +27,6 @@ class ShardCache:
     folder: CacheFolder
     keeps_all: bool
 
-    @classmethod
-    def of(cls, folder: CacheFolder, size: int) -> ShardCache:
-        """Makes the cache of shards that have `size` bytes in all."""
-        return cls(folder, size <= folder.most_bytes)
-
     def read_examples(
         self, shard: Shard, begin: int, length: int, places: Sequence[tuple[int, int, int]]
     ) -> list[bytes | None]:

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.features.fields import FIELDS
+from beam_tfrecords.features.fields import OF_IMAGE
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.plain_png import encode_plain_png
@@ -60,7 +60,7 @@ class ConvertedImage:
     @property
     def fields(self) -> dict[str, Any]:
         """Field of a layout -> value."""
-        return {name: field.of_image(self) for name, field in FIELDS.items() if field.of_image}
+        return {name: value_of(self) for name, value_of in OF_IMAGE.items()}
 
     @property
     def index_columns(self) -> dict[str, Any]:

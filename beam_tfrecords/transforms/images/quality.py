@@ -54,6 +54,8 @@ def measure_array(pixels: np.ndarray, order: str) -> Quality:
       pixels: [H, W], or [H, W, C] in the given order, uint8 or uint16. Transparency is ignored.
       order: order of the channels: "RGB", "BGR" or "RGBA"; ignored for [H, W].
     """
+    if pixels.shape[0] * pixels.shape[1] <= _VALUES:  # fewer than the 64 x 64 picked ones
+        pixels = _to_gray(pixels, order)
     gray = _to_gray(cv2.resize(pixels, (_SIDE, _SIDE), interpolation=cv2.INTER_NEAREST_EXACT), order)
     return _measure(gray, (pixels[begin:end] for begin, end in _band_rows(len(pixels))), order)
 
@@ -61,7 +63,9 @@ def measure_array(pixels: np.ndarray, order: str) -> Quality:
 def measure_image(image: Image.Image) -> Quality:
     """Measures an L, RGB or RGBA image; copies only the needed pixels of a large one."""
     if image.height * image.width <= _COPIED:
-        return measure_array(np.asarray(image), image.mode)
+        channels = [len(image.mode)] if len(image.mode) > 1 else []
+        pixels = np.frombuffer(image.tobytes(), np.uint8).reshape(image.height, image.width, *channels)
+        return measure_array(pixels, image.mode)
     gray = _to_gray(np.asarray(image.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)), image.mode)
     bands = (np.asarray(image.crop((0, begin, image.width, end))) for begin, end in _band_rows(image.height))
     return _measure(gray, bands, image.mode)
@@ -94,12 +98,14 @@ def _band_rows(height: int) -> list[tuple[int, int]]:
 
 
 def _sum_of_squares(values: np.ndarray) -> float:
-    """Returns the sum of squares. It is exact in any order of additions, since it stays below the 2**53 of float64."""
-    flat = values.ravel().astype(np.float64)
-    return float(flat @ flat)
+    """Returns the sum of squares.
+
+    OpenCV adds integers in float64, which is exact in any order of additions, and then squares the rounded root.
+    """
+    return float(round(cv2.norm(values, cv2.NORM_L2SQR)))
 
 
 def _perceptual_hash(gray: np.ndarray) -> int:
     means = cv2.resize(gray, (_SQUARE, _SQUARE), interpolation=cv2.INTER_AREA).astype(np.float64)
     frequencies = (_COSINES @ means @ _COSINES.T).ravel()
-    return int.from_bytes(np.packbits(frequencies > np.sort(frequencies)[_MEDIAN]).tobytes(), "big")
+    return int.from_bytes(np.packbits(frequencies > sorted(frequencies.tolist())[_MEDIAN]).tobytes(), "big")

@@ -16,18 +16,7 @@ _KEPT_BYTES = {_M_MMAP_THRESHOLD: 32 << 20, _M_TRIM_THRESHOLD: 64 << 20}
 
 @functools.cache
 def prepare_process() -> None:
-    """Prepares this process for converting images. Further calls do nothing."""
-    prepare_images()
-    # Excludes imported modules from garbage collection; scanning them repeatedly took 5% of the time of a build.
-    gc.freeze()
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option is not None:  # macOS has another allocator
-        for option, size in _KEPT_BYTES.items():
-            set_option(option, size)
-
-
-def prepare_images() -> None:
-    """Prepares the image libraries of a worker process. Does not change the results."""
+    """Prepares this process for converting images, without an effect on results. Further calls do nothing."""
     import cv2
 
     # One process per core already uses every core; OpenCV's own threads would only compete.
@@ -37,3 +26,9 @@ def prepare_images() -> None:
     # These logs do not name the file, but the failure of the sample does.
     logging.getLogger("PIL").setLevel(logging.CRITICAL)
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    # Excludes imported modules from garbage collection; scanning them repeatedly took 5% of the time of a build.
+    gc.freeze()
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:  # macOS has another allocator
+        for option, size in _KEPT_BYTES.items():
+            set_option(option, size)

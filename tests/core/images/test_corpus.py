@@ -18,7 +18,7 @@ from tests.each import each
 from tests.image_checks import pixels, psnr
 from tests.make_corpus import corpus
 
-# Worker processes silence these warnings with `prepare_images`; pytest resets filters for each test.
+# Worker processes silence these warnings with `prepare_process`; pytest resets filters for each test.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 
 
