@@ -136,6 +136,7 @@ class Writer:
       write: writes the files below a folder, and returns the settings of a build that reads them.
       holds: what the format holds beside pictures: `label`, `split`, `objects`, `mask`, `columns`.
       is_numbered: whether its samples are named by their places, so that another order is another dataset.
+      is_raw: whether it has pixels instead of files of pictures, which may be broken one by one.
       is_gray: whether its pictures have one channel.
       size: of its pictures, if the format has one alone.
       source: the source for which it writes the input of tests/identity_inputs.py; "" for none.
@@ -144,6 +145,7 @@ class Writer:
     write: Callable[[Path, Meaning], Settings]
     holds: frozenset[str]
     is_numbered: bool = False
+    is_raw: bool = False
     is_gray: bool = False
     size: tuple[int, int] | None = None
     source: str = ""
@@ -407,7 +409,7 @@ def tfrecord_masks(folder: Path, meaning: Meaning) -> Settings:
     return {"input": _records(folder / "set.tfrecord", examples), "layout": "segmentation"}
 
 
-@_writes("label", "split")
+@_writes("label", "split", is_raw=True)
 def own_dataset(folder: Path, meaning: Meaning) -> Settings:
     shutil.rmtree(folder / "built", ignore_errors=True)
     made = split_folders(folder / "made", meaning)
@@ -594,27 +596,27 @@ def _names(meaning: Meaning) -> Settings:
     return {"class_names": list(meaning.classes)}
 
 
-@_writes("label", is_numbered=True)
+@_writes("label", is_numbered=True, is_raw=True)
 def npz(folder: Path, meaning: Meaning) -> Settings:
     np.savez(folder / "x.npz", images=np.stack([*map(meaning.pixels, meaning.items)]), labels=_numbers(meaning))
     return {"input": f"{folder}/x.npz", **_names(meaning)}
 
 
-@_writes("label", is_numbered=True)
+@_writes("label", is_numbered=True, is_raw=True)
 def npy(folder: Path, meaning: Meaning) -> Settings:
     np.save(folder / "x.npy", np.stack([*map(meaning.pixels, meaning.items)]))
     np.save(folder / "y.npy", _numbers(meaning))
     return {"input": f"{folder}/x.npy", **_names(meaning)}
 
 
-@_writes("label", is_numbered=True, is_gray=True)
+@_writes("label", is_numbered=True, is_raw=True, is_gray=True)
 def idx(folder: Path, meaning: Meaning) -> Settings:
     save_idx(folder / "in/train-images-idx3-ubyte", np.stack([*map(meaning.gray, meaning.items)]))
     save_idx(folder / "in/train-labels-idx1-ubyte", _numbers(meaning))
     return {"input": f"{folder}/in", "source": "idx", **_names(meaning)}
 
 
-@_writes("label", is_numbered=True, size=(32, 32), source="cifar")
+@_writes("label", is_numbered=True, is_raw=True, size=(32, 32), source="cifar")
 def cifar(folder: Path, meaning: Meaning) -> Settings:
     images = np.stack([*map(meaning.pixels, meaning.items)])
     save_cifar(folder / "in/data_batch_1.bin", images, _numbers(meaning).tolist())
@@ -622,7 +624,7 @@ def cifar(folder: Path, meaning: Meaning) -> Settings:
     return {"input": f"{folder}/in", "source": "cifar"}
 
 
-@_writes("label", is_numbered=True, is_gray=True, size=(48, 48))
+@_writes("label", is_numbered=True, is_raw=True, is_gray=True, size=(48, 48))
 def pixel_table(folder: Path, meaning: Meaning) -> Settings:
     rows = [
         {"emotion": number, "pixels": " ".join(map(str, meaning.gray(item).ravel()))}
@@ -631,7 +633,7 @@ def pixel_table(folder: Path, meaning: Meaning) -> Settings:
     return {**_table(folder / "fer.csv", rows), **_names(meaning)}
 
 
-@_writes("label", is_numbered=True)
+@_writes("label", is_numbered=True, is_raw=True)
 def tfrecord_pixels(folder: Path, meaning: Meaning) -> Settings:
     shape = {"height": meaning.size[1], "width": meaning.size[0], "depth": 3}
     examples = [
