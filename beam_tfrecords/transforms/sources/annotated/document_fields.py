@@ -74,8 +74,9 @@ class DocumentFields:
     def add(self, node: Any, path: str = "") -> None:
         """Counts the fields of a part of a document; threads may call it at the same time."""
         with self._lock:
-            part = self._parts.setdefault(path, _Field(path, is_whole=not path and _ROOT in self._whole))
-            self._see(node, part)
+            if path not in self._parts:
+                self._parts[path] = _Field(path, is_whole=not path and _ROOT in self._whole)
+            self._see(node, self._parts[path])
 
     def add_others(self, others: Mapping[str, int]) -> None:
         """Counts fields, name -> number, beside the parts of a document that are read."""
@@ -111,9 +112,7 @@ class DocumentFields:
             # Many programs write fields without a value.
             elif value or value == 0:
                 one.count += 1
-                if one.role is not None and not (
-                    one.role == OUTLINE and isinstance(value, dict) and value.keys() >= RUNS
-                ):
+                if one.role is not None and isinstance(value, dict | list) and not _are_runs(value, one):
                     self._see(value, one)
 
     def _find(self, name: str, field: _Field) -> _Field:
@@ -127,6 +126,10 @@ class DocumentFields:
         is_shape = field.is_shape or name in self._shapes
         field.below[name] = _Field(path, role, is_whole=name in self._whole, is_shape=is_shape)
         return field.below[name]
+
+
+def _are_runs(value: Any, field: _Field) -> bool:
+    return field.role == OUTLINE and isinstance(value, dict) and value.keys() >= RUNS
 
 
 def _expressions(mapping: DocumentMapping) -> Iterator[tuple[Expression, Sequence[str]]]:

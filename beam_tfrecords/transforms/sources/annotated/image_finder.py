@@ -52,16 +52,17 @@ class ImageFinder:
         """
         path = _plain(name)
         parts = path.split("/")
-        exact = {path, posixpath.normpath(posixpath.join(posixpath.dirname(document), path))}
-        for last in (parts[-1], unquote(parts[-1]), _UPLOAD.sub("", parts[-1]), _UPLOAD.sub("", unquote(parts[-1]))):
-            if last in self._by_name:
-                break
-        else:
-            return None
-        found = self._by_name[last]
+        last = parts[-1]
+        if last not in self._by_name:
+            others = (unquote(last), _UPLOAD.sub("", last), _UPLOAD.sub("", unquote(last)))
+            last = next((one for one in others if one in self._by_name), "")
+        found = self._by_name.get(last, ())
         if has_extension(last):
             # `a.b` may be the stem of `a.b.jpg`.
             found = [one for one in found if posixpath.basename(one[0]) == last] or found
+        if len(found) < 2:
+            return next(iter(found), None)
+        exact = {path, posixpath.normpath(posixpath.join(posixpath.dirname(document), path))}
         ranks: Sequence[Callable[[str], Any]] = (
             lambda below: _count_common(below.split("/")[-2::-1], parts[-2::-1]),
             lambda below: below in exact,

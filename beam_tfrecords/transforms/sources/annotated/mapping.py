@@ -28,7 +28,7 @@ from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.class_list import ClassList, list_classes
 from beam_tfrecords.transforms.objects.objects import BoxFormat
 from beam_tfrecords.transforms.objects.polygons import turn_box
-from beam_tfrecords.transforms.sources.annotated.compiled import Find, compile_tree
+from beam_tfrecords.transforms.sources.annotated.compiled import Find, compile_tree, names_of
 from beam_tfrecords.transforms.sources.class_files import read_class_file
 from beam_tfrecords.transforms.sources.input_settings import holds_mapping, names_mapping_file
 from beam_tfrecords.transforms.sources.json_text import read_json
@@ -235,21 +235,24 @@ class Expression:
             raise ValueError(f"`{key}: {value}` is not a JMESPath expression: {reason}") from None
 
     @functools.cached_property
-    def run(self) -> Find:
-        """The compiled expression: `find` without a check of what functions take."""
-        return compile_tree(self.tree, _FUNCTIONS)
-
-    def find(self, node: Any) -> Any:
-        """Returns the value in a document or a part of it; None if there is none.
+    def find(self) -> Find:
+        """Function that returns the value in a document or a part of it; None if there is none.
 
         Raises:
           SampleError: a function of the expression does not take what the document has.
         """
-        try:
-            return self.run(node)
-        except (JMESPathError, ValueError, TypeError) as error:  # TypeError: a text is not above a number.
-            detail = f"`{self.key}: {self.text}`: {str(error).splitlines()[0]}"
-            raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail) from None
+        run = compile_tree(self.tree, _FUNCTIONS)
+        if names_of(self.tree) is not None:
+            return run
+
+        def find(node: Any) -> Any:
+            try:
+                return run(node)
+            except (JMESPathError, ValueError, TypeError) as error:  # TypeError: a text is not above a number.
+                detail = f"`{self.key}: {self.text}`: {str(error).splitlines()[0]}"
+                raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail) from None
+
+        return find
 
 
 @dataclasses.dataclass(frozen=True)
