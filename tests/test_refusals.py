@@ -15,11 +15,15 @@ KNOWN = _FLAGS | {"cache", "template_location", "colors", "shape", "corners", "l
 
 
 def codes() -> Iterator[str]:
-    """The codes in the program, each of which is a keyword."""
+    """The codes in the program: each is a keyword, or the first of the two parts of a `Fault`."""
     for nodes in package_nodes().values():
         for node in nodes:
             if isinstance(node, ast.keyword) and node.arg == "code":
                 yield from strings_of(node.value)
+            elif isinstance(node, ast.FunctionDef) and node.returns and "Fault" in ast.unparse(node.returns):
+                made = (one.value for one in ast.walk(node) if isinstance(one, ast.Return | ast.Yield))
+                for value in made:
+                    yield from strings_of(value.elts[0]) if isinstance(value, ast.Tuple) else ()
 
 
 def strings_of(value: ast.expr) -> Iterator[str]:
