@@ -14,9 +14,9 @@ import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.conftest import Ran
+from tests.core.sources.test_mutated_files import _BYTES, _SECONDS, damageable, limited, mutate
 from tests.each import each
 from tests.source_forms import FORMS, flags_of, write_form
-from tests.transforms.sources.test_mutations import _BYTES, _SECONDS, damageable, limited, mutate
 
 __all__ = ["limited"]
 

@@ -10,6 +10,7 @@ from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, role
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from tests.each import each
 from tests.refusals import refuses
+from tests.source_requests import open_source
 
 STUDIO = {"x": 1, "y": 2, "rectanglelabels": ["cat"]}
 BOXED = {"bbox": [1, 2, 3, 4], "category": "cat"}
@@ -60,26 +61,26 @@ def test_cells_decide_the_role(case):
 
 
 @each("case", [name for name, (role, _, _) in CELLS.items() if role in NO_LABELS])
-def test_cells_that_are_no_classes_are_no_labels(case, tmp_path, opened):
+def test_cells_that_are_no_classes_are_no_labels(case, tmp_path):
     _, _, cells = CELLS[case]
     path = tmp_path / "m.jsonl"
     path.write_text("".join(json.dumps({"image": f"{i}.jpg", "label": cell}) + "\n" for i, cell in enumerate(cells)))
     for settings in ({}, {"label_column": "label"}):
         with refuses("column_without_labels", "input", "label_column", says=["'label'"]):
-            opened(path, **settings)
+            open_source(path, **settings)
 
 
-def test_vectors_are_offered_as_numbers(tmp_path, opened):
+def test_vectors_are_offered_as_numbers(tmp_path):
     path = tmp_path / "m.jsonl"
     path.write_text('{"image": "a.jpg", "label": [0.5, 0.5]}\n')
     with refuses("column_without_labels", "input", "label_column") as refusal:
-        opened(path)
+        open_source(path)
     assert {"label_column": "label", "label_type": "float"} in [one.settings for one in refusal.value.suggestions]
 
 
-def test_what_is_recognised_and_not_used_is_named(csv_file, opened):
+def test_what_is_recognised_and_not_used_is_named(csv_file):
     path = csv_file("image,label,right,segmentation_file,caption,width", "a.jpg,cat,b.jpg,a.png,A cat.,3")
-    source = opened(path)
+    source = open_source(path)
     (note,) = describe_ledger(find_unused(source.description.table, source.description.used))
     assert "right (names of images), segmentation_file (names of masks), caption (texts), width;" in note
     assert "image_column" in note
@@ -87,17 +88,17 @@ def test_what_is_recognised_and_not_used_is_named(csv_file, opened):
 
 
 @each("header", ["left,right,label", "filename,other_file,label"])
-def test_several_images_are_a_question(csv_file, opened, header):
+def test_several_images_are_a_question(csv_file, header):
     path = csv_file(header, "a.jpg,b.jpg,cat", "c.jpg,d.jpg,dog")
     first, second, _ = header.split(",")
     with refuses("several_image_columns", "input", "image_column") as refusal:
-        opened(path)
+        open_source(path)
     found = [one.settings["image_column"] for one in refusal.value.suggestions]
     assert found == [f"{first},{second}", first, second]
 
 
-def test_images_beside_an_image_are_named(csv_file, opened):
-    source = opened(csv_file("image,right,label", "a.jpg,b.jpg,cat"))
+def test_images_beside_an_image_are_named(csv_file):
+    source = open_source(csv_file("image,right,label", "a.jpg,b.jpg,cat"))
     assert source.description.images == {"image": False}
     assert (
         "right (names of images)" in describe_ledger(find_unused(source.description.table, source.description.used))[0]
