@@ -140,6 +140,11 @@ AREAS = {
         [],
         ["cases/test_cases.py", "properties/test_known_formats.py"],
     ),
+    "pixels": Area(
+        ["transforms/sources/records/pixel_reader.py", "transforms/sources/records/image_features.py"],
+        [],
+        ["properties/test_pixels.py"],
+    ),
     "tables": Area(
         ["transforms/sources/tables/*.py", *(f"transforms/sources/detect/{name}.py" for name in _OF_COLUMNS)],
         [],

@@ -1,20 +1,13 @@
-"""Records with images that are stored as numbers, as programs write them, and the pixels that become of them."""
+"""Records with images that are stored as numbers, as programs write them."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from beam_tfrecords.transforms.images.convert_array import convert_array
-from beam_tfrecords.transforms.images.convert_image import convert_image
-from beam_tfrecords.transforms.images.image_spec import ArrayType, ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.refs.fetching import read_images
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.settings import read_settings
 from tests import tensorflow as tf
 
 
@@ -43,27 +36,3 @@ def tensor(array: np.ndarray) -> bytes:
     """`tf.io.serialize_tensor` of an array."""
     found: bytes = tf.io.serialize_tensor(tf.constant(array)).numpy()
     return found
-
-
-def image_of(ref: SampleRef, *, channels: int = 3, bit_depth: int = 8) -> np.ndarray:
-    """The pixels of the stored image, without compression and resizing: [H, W, C]."""
-    encoding = ImageEncoding.RAW if bit_depth == 8 else ImageEncoding.PNG
-    spec = read_settings(ImageSpec, {"image_encoding": encoding.value, "bit_depth": bit_depth, "channels": channels})
-    made = convert_image(_file_of(ref), spec)
-    if encoding is ImageEncoding.PNG:
-        decoded: np.ndarray = tf.io.decode_png(made.data, dtype=tf.uint16).numpy()
-        return decoded
-    return np.frombuffer(made.data, np.uint8).reshape(made.height, made.width, made.channels)
-
-
-def array_of(ref: SampleRef, kind: ArrayType) -> np.ndarray:
-    """The stored array: [H, W, C]."""
-    made = convert_array(_file_of(ref), dataclasses.replace(read_settings(ImageSpec, {}), array_type=kind))
-    return np.frombuffer(made.data, made.dtype).reshape(made.height, made.width, made.channels)
-
-
-def _file_of(ref: SampleRef) -> bytes:
-    assert ref.failure is None, ref.failure
-    read = read_images(ref, max_file_size=1 << 30)
-    assert isinstance(read, dict), read
-    return read["image"]
