@@ -60,7 +60,13 @@ _OF_DOCUMENTS = (
     *("trees",),
 )
 _OF_FOLDERS = ("folder_meaning", "interpretation", "judge", "layouts", "pairs", "suggestions", "tree")
+_OF_RECORDS = ("folder_metadata", "object_features", "record_files", "tfrecord")
 AREAS = {
+    "arrays": Area(
+        ["transforms/sources/arrays/*.py"],
+        [],
+        ["cases/arrays.yaml", "properties/test_arrays.py"],
+    ),
     "annotations": Area(
         ["transforms/sources/annotated/[acvy]*.py", "beam_pipelines/build/checks/annotations.py"],
         [],
@@ -144,6 +150,14 @@ AREAS = {
         ["transforms/sources/records/pixel_reader.py", "transforms/sources/records/image_features.py"],
         [],
         ["properties/test_pixels.py"],
+    ),
+    "records": Area(
+        [f"transforms/sources/records/{name}.py" for name in _OF_RECORDS],
+        [],
+        [
+            *(f"cases/{name}.yaml" for name in ("record_files", "record_trees", "records")),
+            "properties/test_record_files.py",
+        ],
     ),
     "tables": Area(
         ["transforms/sources/tables/*.py", *(f"transforms/sources/detect/{name}.py" for name in _OF_COLUMNS)],

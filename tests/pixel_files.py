@@ -10,13 +10,17 @@ from pathlib import Path
 import numpy as np
 
 
+def idx_of(data: np.ndarray) -> bytes:
+    """An IDX file of bytes (yann.lecun.com/exdb/mnist)."""
+    return bytes([0, 0, 8, data.ndim]) + np.array(data.shape, ">i4").tobytes() + data.astype(np.uint8).tobytes()
+
+
 def save_idx(path: Path, data: np.ndarray) -> None:
-    """An IDX file of bytes (yann.lecun.com/exdb/mnist), compressed if its name ends in .gz."""
-    head = bytes([0, 0, 8, data.ndim]) + np.array(data.shape, ">i4").tobytes()
+    """An IDX file, compressed if its name ends in .gz."""
     opened: Callable[..., io.IOBase] = gzip.open if path.name.endswith(".gz") else open
     path.parent.mkdir(parents=True, exist_ok=True)
     with opened(path, "wb") as file:
-        file.write(head + data.astype(np.uint8).tobytes())
+        file.write(idx_of(data))
 
 
 def save_mnist(folder: Path, images: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray]) -> None:
@@ -26,13 +30,18 @@ def save_mnist(folder: Path, images: Mapping[str, np.ndarray], labels: Mapping[s
         save_idx(folder / f"{name}-labels-idx1-ubyte{end}", labels[split])
 
 
-def save_cifar(path: Path, images: np.ndarray, *labels: Sequence[int]) -> None:
+def cifar_of(images: np.ndarray, *labels: Sequence[int]) -> bytes:
     """A file of CIFAR's binary version (cs.toronto.edu/~kriz/cifar.html).
 
     Args:
       images: [N, 32, 32, 3] uint8.
       labels: of CIFAR-100, first the coarse ones.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     planes = images.transpose(0, 3, 1, 2)
-    path.write_bytes(b"".join(bytes([*row, *plane.tobytes()]) for plane, *row in zip(planes, *labels, strict=True)))
+    return b"".join(bytes([*row, *plane.tobytes()]) for plane, *row in zip(planes, *labels, strict=True))
+
+
+def save_cifar(path: Path, images: np.ndarray, *labels: Sequence[int]) -> None:
+    """Writes such a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(cifar_of(images, *labels))

@@ -386,7 +386,7 @@ ELSEWHERE = {
     "expected 1, 3 or 4, or `layout=array`": "tests/properties/test_pixels.py",
     "expected 1, 3 or 4 channels, or `layout=array`": "tests/properties/test_pixels.py",
     "or a size and a type such as `pixels=28x28:uint8`": "tests/properties/test_pixels.py",
-    "; give files of images as `input`": "tests/transforms/sources/arrays/test_arrays.py",
+    "; give files of images as `input`": "tests/cases/arrays.yaml",
     "which say their sizes; leave `pixels` out": "tests/properties/test_pixels.py",
     "no feature of the records names image files": "tests/cases/records.yaml",
     "if these are boxes, use `layout=detection`": "tests/cases/coco.yaml",
