@@ -51,7 +51,7 @@ from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.limiting import choose_refs
 from beam_tfrecords.transforms.listing.listing import Listing, read_batches
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns, join_packed, one_by_one, unpack_refs
+from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one, unpack_batches
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, estimate_output
@@ -186,7 +186,7 @@ def _make_plan(spec: BuildSpec) -> Plan:
         failures = ExpectedFailures(convert, class_names, shares_keys=shares_keys)
         batches = failures.watch(read_batches(listing))
         packed = choose_refs(batches, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
-        refs = list(one_by_one(unpack_refs(join_packed(packed))))
+        refs = list(one_by_one(unpack_batches(packed)))
     classes = {
         split: {class_names.names[index]: count for index, count in sorted(found.items())}
         for split, found in sorted(failures.classes.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -172,7 +173,7 @@ def check_map(spec: BuildSpec, plan: BlockPlan, listing: Listing) -> None:
     """
     if plan.map is None:
         return
-    batch = next(read_batches(listing))
+    batch = max(itertools.islice(read_batches(listing), 2), key=len)
     count = min(_SAMPLES, len(batch))
     refs = [batch[index * len(batch) // count] for index in range(count)]
     name = f"`map={plan.map.function.name}`"

@@ -21,7 +21,7 @@ def limit_listing(
     if listing.total <= limit:
         return listing
     packed = choose_refs(read_light(listing), limit=limit, seed=seed, samples=listing.samples)
-    chunks = (b"".join(packed[start : start + CHUNK_REFS]) for start in range(0, len(packed), CHUNK_REFS))
+    chunks = (packed[start : start + CHUNK_REFS] for start in range(0, len(packed), CHUNK_REFS))
     chosen = itertools.chain.from_iterable(join_alike(unpack_batches(chunk)) for chunk in chunks)
     plan = ListPlan(count_labels=bool(listing.labels), class_columns=[*listing.column_labels], paths=paths)
     limited = write_listing(load_oversized(chosen, decide=listing.decisions.apply), folder, plan=plan, stem="limited-")

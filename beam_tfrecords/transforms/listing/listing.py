@@ -314,7 +314,9 @@ def write_listing(
     def write_chunk() -> None:
         nonlocal count, held, staging
         path = storage.join(folder, f"{stem}{len(listing.chunks):06d}.refs")
-        storage.write_bytes(path, join_packed(refs.pack() for refs in join_alike(pending)))
+        # Who looks at the first references unpacks only their batch.
+        batches = itertools.chain(pending[:1], join_alike(pending[1:]))
+        storage.write_bytes(path, join_packed(refs.pack() for refs in batches))
         listing.chunks.append(path)
         if oversized := staging.content():
             listing.overflow_files.append(_overflow_file_of(path))
@@ -397,10 +399,14 @@ def read_chunk(chunk: str, decisions: Decisions) -> Iterator[RefColumns]:
     Raises:
       BuildError: the file is damaged or cannot be read; a worker on another machine may not reach the output folder.
     """
+    return filter(len, map(decisions.apply, _unpack_chunk(chunk)))
+
+
+def _unpack_chunk(chunk: str) -> Iterator[RefColumns]:
     joined = read_shared(chunk)
     with naming_damage(chunk):
-        batches = [name_overflow_file(refs, _overflow_file_of(chunk)) for refs in unpack_refs(joined)]
-    return filter(len, map(decisions.apply, batches))
+        for refs in unpack_refs(joined):
+            yield name_overflow_file(refs, _overflow_file_of(chunk))
 
 
 def read_light(listing: Listing) -> Iterator[RefColumns]:

@@ -99,7 +99,7 @@ def load_oversized(
             held += length
             if held >= _BATCH_BYTES or stop == len(overflow):
                 rows = _read_all([(uri, begin, size) for _, uri, begin, size in overflow[start:stop]])
-                yield from map(decide, join_alike(unpack_batches(b"".join(rows))))
+                yield from map(decide, join_alike(unpack_batches(rows)))
                 start, held = stop, 0
 
 

@@ -24,6 +24,8 @@ from beam_tfrecords.transforms.refs.sample_refs import (
 
 # Limits of a batch: references, references while a source is still reading, and bytes of long values.
 _MOST, _MOST_READ, _MOST_BYTES = 10_000, 256, 4 << 20
+# Bytes of joined references to decompress at once.
+_PIECE = 64 << 10
 # Estimated bytes of an object without its polygons.
 _OBJECT_BYTES = 64
 _LONG = (str, bytes, list)
@@ -223,17 +225,23 @@ def join_packed(packed: Iterable[bytes]) -> bytes:
 
 
 def unpack_refs(joined: bytes) -> Iterator[RefColumns]:
-    """Unpacks the output of `join_packed`."""
-    return unpack_batches(zlib.decompress(joined))
+    """Unpacks the output of `join_packed`, only as far as the caller reads."""
+    inflate = zlib.decompressobj()
+    pieces = (joined[start : start + _PIECE] for start in range(0, len(joined), _PIECE))
+    yield from unpack_batches(map(inflate.decompress, pieces))
+    if not inflate.eof:
+        raise ValueError("references end in the middle")
 
 
-def unpack_batches(data: bytes) -> Iterator[RefColumns]:
-    """Unpacks concatenated batches of `RefColumns.pack`."""
-    unpacker = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
-    unpacker.feed(data)
-    for keys, labels, columns, *shared in unpacker:
-        yield RefColumns(keys, labels, columns, dict(itertools.zip_longest(_SHARED, shared)))
-    if unpacker.tell() != len(data):
+def unpack_batches(pieces: Iterable[bytes]) -> Iterator[RefColumns]:
+    """Unpacks concatenated batches of `RefColumns.pack`, given in pieces of any size."""
+    unpacker, size = msgpack.Unpacker(max_buffer_size=0), 0
+    for piece in pieces:
+        unpacker.feed(piece)
+        size += len(piece)
+        for keys, labels, columns, *shared in unpacker:
+            yield RefColumns(keys, labels, columns, dict(itertools.zip_longest(_SHARED, shared)))
+    if unpacker.tell() != size:
         raise ValueError("references end in the middle")
 
 

@@ -92,10 +92,10 @@ def _first_refs(spec: BuildSpec, listing: Listing, number: int) -> list[SampleRe
     """Returns the first samples in the order of the dataset, which does not depend on the file system."""
     from beam_tfrecords.transforms.listing.limiting import choose_refs
     from beam_tfrecords.transforms.listing.listing import read_batches
-    from beam_tfrecords.transforms.refs.ref_columns import join_packed, one_by_one, unpack_refs
+    from beam_tfrecords.transforms.refs.ref_columns import one_by_one, unpack_batches
 
     packed = choose_refs(read_batches(listing), limit=number, seed=spec.seed, samples=listing.samples)
-    return list(one_by_one(unpack_refs(join_packed(packed))))
+    return list(one_by_one(unpack_batches(packed)))
 
 
 def _check_channels(spec: BuildSpec, layout: Layout, listing: Listing) -> None:

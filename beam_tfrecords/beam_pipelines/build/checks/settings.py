@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -132,9 +133,10 @@ def refuse_idle_places(spec: BuildSpec, source: Source, listing: Listing) -> Non
     folders = [split_of_word(word)[1].rstrip("/") for word in spec.image_root]
     # The names of images are shown, also those of members of archives.
     roots = tuple(storage.shown(f"{folder}/.")[:-1] for folder in folders)
-    first = next(filter(None, _uris(listing)), None) if roots else None
+    uris = filter(None, _uris(listing) if roots else ())
+    first = next(uris, None)
     # Usually the first image is in one of the folders, which ends the search.
-    if first is not None and not any(uri.startswith(roots) for uri in _uris(listing) if uri):
+    if first is not None and not any(uri.startswith(roots) for uri in itertools.chain([first], uris)):
         lacks = f"no path of an image is relative to it; the first image is {first}"
         raise _refusal("image_root", ",".join(spec.image_root), lacks)
     has_others = spec.map or {Content.MASK, Content.OBJECTS} & spec.required

@@ -40,9 +40,10 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
     says_splits = bool(inputs.splits) or not spec.splits.are_auto or bool(spec.join)
     if says_splits or len(listing.samples) > 1:
         return
-    from beam_tfrecords.transforms.listing.listing import read_refs
+    from beam_tfrecords.transforms.listing.listing import read_light
 
-    keys = {_stem(ref.key) for ref in itertools.islice(read_refs(listing), _MOST_SAMPLES)}
+    first = itertools.chain.from_iterable(refs.keys for refs in read_light(listing))
+    keys = set(map(_stem, itertools.islice(first, _MOST_SAMPLES)))
     where = f"`input={', '.join(spec.input)}`"
     whole = Suggestion("all images as one split", {"splits": f"{DEFAULT_SPLIT}=1"})
     # Pascal VOC reads the lists in its folders.

@@ -215,19 +215,21 @@ def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> N
 def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tally) -> None:
     """Counts the files in the folders of the input that are no samples and that the source has not read."""
     containers = {one.uri for one in source.partitions}
-    folders = _find_folders(listing, spec, source, containers)
+    inputs = tuple(f"{path.rstrip('/')}/" for path in name_inputs(spec.input).paths)
+    roots = [split_of_word(word)[1].rstrip("/") for word in (*spec.image_root, *spec.mask_root)]
+    outside = [root for root in roots if not f"{root}/".startswith(inputs)]
+    named, within = _find_files(listing, outside) if outside else (None, [])
+    folders = _find_folders(spec, source, containers, within)
     if folders and listing.total > _MOST_COMPARED:
         tally.notes.append(f"more than {_MOST_COMPARED:,} samples: files that nothing reads are not counted")
         return
-    # Hashes take less memory than paths.
-    named: set[int] | None = None
     for folder, prefix in zip(folders, key_prefixes(folders) if folders else (), strict=True):
         try:
             for entry in storage.list_files(folder, literal=True):
                 if not entry.size or entry.path in containers or source.has_read(entry.path):
                     continue
                 if named is None:
-                    named = {hash(file) for refs in read_light(listing) for file in refs.files()}
+                    named, _ = _find_files(listing, ())
                 below = entry.path[len(folder) + 1 :]
                 key, kind = printable(prefix + below), skipped_kind(below)
                 if hash(entry.path) not in named and spec.skips_path(key) is None:
@@ -238,28 +240,32 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
             tally.notes.append(f"{printable(folder)}: {error.strerror or error}; further files there are not counted")
 
 
-def _find_folders(listing: Listing, spec: BuildSpec, source: Source, containers: Collection[str]) -> list[str]:
+def _find_folders(spec: BuildSpec, source: Source, containers: Collection[str], within: Sequence[str]) -> list[str]:
     """Returns the folders whose files the ledger accounts for, without those whose files the listing has counted."""
-    inputs = name_inputs(spec.input).paths
-    within = tuple(f"{path.rstrip('/')}/" for path in inputs)
-    roots = [split_of_word(word)[1] for word in (*spec.image_root, *spec.mask_root)]
-    every = [_find_folder(root, listing) for root in roots if not f"{root}/".startswith(within)]
+    every = list(within)
     if source.folders is not None:
         every += source.folders
     elif not source.description.is_inferred_later:
+        inputs = name_inputs(spec.input).paths
         every += [path if path in containers else folder_of_archive(path) for path in inputs]
     every = [path.rstrip("/") for path in every if path and not names_several(path) and storage.is_folder(path)]
     return sorted(one for one in {*every} if not any(one.startswith(f"{other}/") for other in every))
 
 
-def _find_folder(root: str, listing: Listing) -> str:
-    """Returns the folder below a root with all files of the samples there: the root may be a whole disk; "" if none."""
-    common = ""
+def _find_files(listing: Listing, roots: Sequence[str]) -> tuple[set[int], list[str]]:
+    """Returns hashes of the files of all samples, which take less memory than paths, and the folders of those in roots.
+
+    A root may be a whole disk, so its folder is the innermost one with all these files; "" if there are none.
+    """
+    named, common = set[int](), dict.fromkeys(roots, "")
     for refs in read_light(listing):
-        for file in refs.files():
-            if file.startswith(f"{root.rstrip('/')}/") and not (common and file.startswith(common)):
-                common = posixpath.commonprefix([common or file, file])
-    return storage.dirname(common)
+        files = [*refs.files()]
+        if listing.total <= _MOST_COMPARED:
+            named.update(map(hash, files))
+        for root in roots:
+            inside = [file for file in files if file.startswith(f"{root}/")]
+            common[root] = posixpath.commonprefix([*filter(None, [common[root]]), *inside])
+    return named, [*map(storage.dirname, common.values())]
 
 
 def _allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
