@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import html
 import logging
 import tempfile
@@ -320,7 +321,7 @@ class ExpectedFailures:
         self.examples: dict[str, tuple[str, str]] = {}
         self.shared = 0
         self._convert = convert
-        self._class_names = class_names
+        self._find = functools.lru_cache(1 << 16, typed=True)(class_names.find)
         self._shares_keys = shares_keys
         # Sixteen bytes per sample: hashes of keys and contents are enough to count equal ones.
         self._keys, self._contents = array("Q"), array("Q")
@@ -328,20 +329,21 @@ class ExpectedFailures:
     def watch(self, batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
         """Yields the references unchanged, and counts them."""
         for refs in batches:
-            for sample, error in zip(refs, self._convert.find_failures(refs), strict=True):
-                self._look_at(sample, error)
+            hashes = order_hashes(seed=0, keys=map("{}/{}".format, refs.each("split"), refs.keys))
+            for sample, key, error in zip(refs, hashes, self._convert.find_failures(refs), strict=True):
+                self._look_at(sample, key, error)
             yield refs
         self._compare()
 
-    def _look_at(self, sample: SampleRef, error: SampleError | None) -> None:
+    def _look_at(self, sample: SampleRef, key: int, error: SampleError | None) -> None:
         if sample.failure is None:
-            self._keys.extend(order_hashes(seed=0, keys=[f"{sample.split}/{sample.key}"]))
+            self._keys.append(key)
             self._contents.append(zlib.crc32(content_of(sample)))
         failure = sample.failure or ((error.reason.value, error.detail) if error else None)
         if failure is not None:
             self._add(*failure, key=sample.key)
         else:
-            found = (self._class_names.find(label) for label in sample.labels)
+            found = map(self._find, sample.labels)
             self.classes.setdefault(sample.split or "", Counter()).update(one for one in found if one is not None)
 
     def _compare(self) -> None:

@@ -219,12 +219,17 @@ def _fits(below: str, glob: str) -> bool:
 def _stem(below: str, glob: str) -> str:
     """Returns the part of a document's name that the only `*` of the glob matches, or the name without extension."""
     name = posixpath.basename(below)
-    before, star, after = posixpath.basename(glob).rpartition("*")
-    if star and not set("*?[") & {*before, *after}:
-        pattern = re.compile(f"{re.escape(before)}(.+){re.escape(after)}", re.IGNORECASE)
-        if match := pattern.fullmatch(name):
-            return match[1]
-    return posixpath.splitext(name)[0]
+    pattern = _pattern_of(posixpath.basename(glob))
+    match = pattern and pattern.fullmatch(name)
+    return match[1] if match else posixpath.splitext(name)[0]
+
+
+@functools.lru_cache
+def _pattern_of(glob: str) -> re.Pattern[str] | None:
+    before, star, after = glob.rpartition("*")
+    if not star or set("*?[") & {*before, *after}:
+        return None
+    return re.compile(f"{re.escape(before)}(.+){re.escape(after)}", re.IGNORECASE)
 
 
 class DocumentSource(AnnotatedSource):
