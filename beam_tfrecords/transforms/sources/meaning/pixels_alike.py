@@ -14,6 +14,7 @@ from beam_tfrecords import storage
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from PIL import Image
 
 _MOST_BYTES = 32 << 20
 _MOST_PIXELS = 40_000_000
@@ -47,13 +48,11 @@ class _Look:
     Attributes:
       size: width and height; None if the file is not an image, or is large.
       values: number of gray values; 0 if the file cannot store class numbers.
-      is_color: whether it has several channels.
       picture: gray values of a small copy, of mean 0 and length 1; None for a picture of one color.
     """
 
     size: tuple[int, int] | None = None
     values: int = 0
-    is_color: bool = False
     picture: npt.NDArray[np.float64] | None = None
 
 
@@ -67,7 +66,7 @@ def compare_images(folders: Sequence[Sequence[str]]) -> tuple[list[int], bool]:
       The places of the folders whose images look like masks, none if all or none of them do; and whether the images of
       one name show one thing, by their sizes or by their pixels.
     """
-    seen = [[_look(path) for path in paths] for paths in folders]
+    seen = [[_look(_open(path)) for path in paths] for paths in folders]
     values = [[one.values for one in images] for images in seen]
     # The mask of an image without objects has a single value; pictures of one color are no masks.
     drawn = [number for number, some in enumerate(values) if 0 not in some and 1 < max(some, default=0) <= _FEW_VALUES]
@@ -93,8 +92,9 @@ def find_drawn(classes: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _kind_of(path: str) -> _Appearance:
     """Returns what a file looks like; one of a single color may be both."""
-    look = _Look() if JPEG.search(path) else _look(path)
-    values = 0 if look.is_color else look.values
+    image = None if JPEG.search(path) else _open(path)
+    # An image of several channels is a photo, and need not be decoded.
+    values = _look(image).values if image is not None and len(image.getbands()) == 1 else 0
     return _Appearance.BOTH if values == 1 else _Appearance.MASK if 0 < values <= _FEW_VALUES else _Appearance.PHOTO
 
 
@@ -119,15 +119,21 @@ def _show_one_thing(first: Sequence[_Look], second: Sequence[_Look]) -> bool:
     return bool(own.min() >= _LEAST_ALIKE and (own > others.max(0)).all() and (own > others.max(1)).all())
 
 
-def _look(path: str) -> _Look:
-    import numpy as np
+def _open(path: str) -> Image.Image | None:
+    """Opens an image without decoding it; returns None if the file is not an image, or is large."""
     from PIL import Image, UnidentifiedImageError
 
     try:
         size = storage.stat(path).size
-        image = Image.open(io.BytesIO(storage.read_range(path, 0, size))) if size <= _MOST_BYTES else None
+        return Image.open(io.BytesIO(storage.read_range(path, 0, size))) if size <= _MOST_BYTES else None
     except (FileNotFoundError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError):
-        return _Look()
+        return None
+
+
+def _look(image: Image.Image | None) -> _Look:
+    import numpy as np
+    from PIL import Image
+
     if image is None:
         return _Look()
     if image.width * image.height > _MOST_PIXELS:
@@ -141,7 +147,6 @@ def _look(path: str) -> _Look:
     small = np.asarray(gray.resize((_THUMBNAIL, _THUMBNAIL), Image.Resampling.BOX), np.float64).ravel()
     small -= small.mean()
     has_contrast = small.std() >= _LEAST_CONTRAST
-    is_color = len(image.getbands()) > 1
     # In 8 bits, Pillow cuts off numbers above 255.
-    values = len(np.unique(np.asarray(image if image.mode.startswith("I") else gray))) if may_be_mask else 0
-    return _Look(shape, values, is_color, small / np.linalg.norm(small) if has_contrast else None)
+    values = len(np.unique(np.asarray(image))) if image.mode.startswith("I") else 256 - gray.histogram().count(0)
+    return _Look(shape, values if may_be_mask else 0, small / np.linalg.norm(small) if has_contrast else None)
