@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from tests.framing import Example, records_of
-from tests.pictures import describe_mask, describe_picture
+from tests.pictures import describe_mask, describe_picture, describe_pixels
 
 Values = Mapping[str, list[Any]]
 # Of a PNG and a JPEG.
@@ -115,7 +115,7 @@ def _parts_of(values: Values, manifest: Mapping[str, Any]) -> list[str]:
     for name, found in values.items():
         is_only = name in ("image", "image/encoded", "image_raw") or name.startswith("images/")
         if is_only or (name != "mask" and "/mask" not in name and _are_pictures(found)):
-            shown = [describe_picture(data) for data in found]
+            shown = [_show_picture(data, values) for data in found]
             parts += shown if is_only else [f"{name}: {' + '.join(shown)}"]
             told.add(name)
     if "height" in values and "image_raw" in values:
@@ -136,6 +136,13 @@ def _parts_of(values: Values, manifest: Mapping[str, Any]) -> list[str]:
         if name not in told:
             parts.append(f"{name}={_show(found)}")
     return parts
+
+
+def _show_picture(data: bytes, values: Values) -> str:
+    if "height" not in values or data.startswith(_STARTS):
+        return describe_picture(data)
+    sides = [values[side][0] for side in ("height", "width", "depth")]
+    return describe_pixels(np.frombuffer(data, np.uint8).reshape(sides))
 
 
 def _are_pictures(values: list[Any]) -> bool:

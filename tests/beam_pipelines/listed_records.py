@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import shlex
 from collections import Counter
@@ -19,10 +18,8 @@ from beam_tfrecords.beam_pipelines.build.listing.trial import trying_suggestions
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_request
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.labels import UNLABELLED, ClassNames
+from beam_tfrecords.transforms.labels import UNLABELLED
 from beam_tfrecords.transforms.listing.listing import read_refs
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
 # split -> label -> samples; the label of an image without one is "".
 Records: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -38,45 +35,26 @@ def _picture() -> bytes:
 PICTURE = _picture()
 
 
-@dataclasses.dataclass(frozen=True)
-class Listed:
-    """What a command line lists, as a build does before it starts.
+def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
+    """The records that a command line lists, as a build does before it starts, and the notes.
 
-    Attributes:
-      spec: the request.
-      notes: what the summary says.
-      classes: the class names.
-      refs: the samples.
+    Args:
+      argv: the command line.
+      folder: of the files of the listing.
     """
-
-    spec: BuildSpec
-    notes: list[str]
-    classes: ClassNames
-    refs: list[SampleRef]
-
-
-def list_samples(argv: list[str], folder: Path) -> Listed:
-    """Lists the samples of a command line, with the files of the listing in a folder."""
     spec = read_request(parse_arguments(argv).raw_values)
     with trying_suggestions(spec):
         spec, source = open_spec_source(spec)
         folder.mkdir(exist_ok=True)
         listed = list_input(spec, source, str(folder), max_file_size=-1)
-        classes = check_listing(spec, listed.source, listed.listing, listed.tally)
-    refs = [*read_refs(listed.listing)]
-    assert not any(ref.failure for ref in refs), refs
-    return Listed(spec, listed.tally.notes, classes, refs)
-
-
-def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
-    """The records that a command line lists, and the notes."""
-    listed = list_samples(argv, folder)
+        check_listing(spec, listed.source, listed.listing, listed.tally)
     records: dict[str, Counter[str]] = {}
-    for ref in listed.refs:
-        label = ref.label if Content.LABEL in listed.spec.layout.required else ""
+    for ref in read_refs(listed.listing):
+        assert not ref.failure, ref
+        label = ref.label if Content.LABEL in spec.layout.required else ""
         assert label is not None, ref
         records.setdefault(ref.split, Counter())["" if label == UNLABELLED else str(label)] += 1
-    return records, listed.notes
+    return records, listed.tally.notes
 
 
 def commands_of(lines: list[str]) -> list[list[str]]:
@@ -84,13 +62,3 @@ def commands_of(lines: list[str]) -> list[list[str]]:
     commands = [shlex.split(line) for line in lines if line.startswith("    beam-tfrecords ")]
     assert all(command[:2] == ["beam-tfrecords", "convert"] for command in commands)
     return [command[2:] for command in commands]
-
-
-def in_train(**labels: int) -> Records:
-    """Returns records of one split."""
-    return {"train": labels}
-
-
-def unlabelled(**splits: int) -> Records:
-    """Returns images without labels."""
-    return {split: {"": count} for split, count in splits.items()}
