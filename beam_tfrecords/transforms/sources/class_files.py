@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import glob
+import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import LABEL_MAP
@@ -28,6 +31,10 @@ _SHARED = (
 )  # fmt: skip
 # Class lists of labelImg, CVAT and Roboflow, in folders without a data file.
 YOLO_LIST = re.compile(r"(?:class(?:es)?|_darknet\.labels|predefined_classes|[^/]*\.names)(?:\.txt)?", re.IGNORECASE)
+# Extensions of other files that may name classes; those without numbers are lists of anything, if they are lines.
+_NUMBERED, _WRAPPED = (".csv", ".tsv", ".txt", ".pbtxt"), (".json", ".yaml", ".yml")
+# Numbers of files to look at in a folder, and of bytes of one.
+_MOST_LISTED, _MOST_SMALL = 200, 64 << 10
 # In a bucket, each name costs a request in every build.
 _REMOTE = ("classes.txt", "class_names.txt", "class_indices.json", "labels.txt", LABEL_MAP)
 
@@ -98,6 +105,21 @@ def find_class_files(inputs: Inputs) -> list[FoundClasses]:
         if found := list(_read_each([path for path in there if path not in inputs.paths])):
             return found
     return []
+
+
+def find_lists_of_numbers(inputs: Inputs, numbers: Collection[int]) -> list[str]:
+    """Returns the files beside an input that have a name for each of some numbers, whatever they are called."""
+    found = []
+    for folder in _folders(inputs)[0]:
+        for one in storage.list_files(f"{glob.escape(folder)}/*", limit=_MOST_LISTED):
+            extension = posixpath.splitext(one.path)[1].lower()
+            is_small = 0 < one.size <= _MOST_SMALL and one.path not in inputs.paths
+            if is_small and extension in (*_NUMBERED, *_WRAPPED) and not is_class_file(storage.basename(one.path)):
+                with contextlib.suppress(ValueError):
+                    classes = read_class_file(one.path)
+                    known = classes.numbers or (range(len(classes)) if extension in _WRAPPED else ())
+                    found += [one.path] if {*numbers} <= {*known} else []
+    return sorted(found)
 
 
 def _folders(inputs: Inputs) -> tuple[Sequence[str], Sequence[str]]:

@@ -14,13 +14,14 @@ from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
-from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
-from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.labels import ClassNames, whole_number
 from beam_tfrecords.transforms.mask_colors import NAMED, MaskColors, read_mask_colors
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import slice_of
+from beam_tfrecords.transforms.sources.class_files import find_lists_of_numbers
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.row_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.trial import is_usable, suppress_refusals
@@ -104,16 +105,13 @@ def check_listing(
         )
     chosen, notes = choose_classes(spec, source.description, listing.labels)
     tally.notes += notes
+    if chosen is None and spec.class_names is None and CLASSES & spec.required:
+        tally.notes += _describe_names(spec, listing)
     has_others = bool(tally.counts[OTHER_CLASS])
     spec.check_classes(listing.labels, chosen, has_others=has_others)
     if left_out := listing.objects.left_out:
         tally.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing, tally)
-    if source.name in _ANNOTATED or Content.MASK in spec.required:
-        # Most requests need no such lists.
-        from beam_tfrecords.beam_pipelines.build.checks.split_lists import check_split_lists
-
-        check_split_lists(spec, source, listing)
     _check_masks(spec, source, listing, tally)
     tally.notes += _describe_scales(spec, listing)
     tally.notes += _describe_empty_splits(spec, listing)
@@ -124,12 +122,27 @@ def check_listing(
                     f"`num_shards={spec.num_shards}`: split {split} has only {samples} samples", code="too_few_samples"
                 )
     class_names = resolve_classes(spec, source, listing, tally, kept, chosen)
+    if source.description.is_inferred_later or source.name in _ANNOTATED or Content.MASK in spec.required:
+        # Most requests need no such lists.
+        from beam_tfrecords.beam_pipelines.build.checks.split_lists import check_split_lists
+
+        check_split_lists(spec, source, listing)
     if spec.where is not None and spec.map is None:
         # Only conditions need pyarrow here.
         from beam_tfrecords.transforms.blocks.filtering import Condition
 
         Condition(spec.where, spec.stored).check_classes(class_names.names)
     return class_names
+
+
+def _describe_names(spec: BuildSpec, listing: Listing) -> Iterator[str]:
+    """Yields a note on each file beside the input that may name the classes of labels that are numbers."""
+    numbers = [whole_number(label) for label in listing.labels if label not in (None, "")]
+    known = {number for number in numbers if number is not None}
+    if len(known) == len(numbers) > 1:
+        for path in find_lists_of_numbers(name_inputs(spec.input), known):
+            name = printable(storage.basename(path))
+            yield f"{name} has a name for each label and is not used; `class_names={printable(path)}` names the classes"
 
 
 def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:

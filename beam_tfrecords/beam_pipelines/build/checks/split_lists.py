@@ -6,7 +6,7 @@ import glob
 import itertools
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
@@ -23,11 +23,11 @@ from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, split_of_folder
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
 
-_EXTENSIONS, _JSON = (".txt", ".csv", ".tsv"), ".json"
+_EXTENSIONS, _JSON = (".txt", ".csv", ".tsv", ".lst", ".list"), ".json"
 _BETWEEN_CELLS = re.compile(r"[\s,;]+")
 _FOLDER_OF_LISTS = re.compile(r"sets?$|splits?$|lists?$", re.IGNORECASE)
-# Numbers of files of one extension in a folder, of bytes of a file, and of samples to find in them.
-_MOST_FILES, _MOST_BYTES, _MOST_SAMPLES = 32, 64 << 20, 200
+# Numbers of files to look at and to open in a folder, of bytes of a file, and of samples to find in them.
+_MOST_LISTED, _MOST_FILES, _MOST_BYTES, _MOST_SAMPLES = 20_000, 32, 64 << 20, 200
 
 
 def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None:
@@ -44,12 +44,15 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
 
     first = itertools.chain.from_iterable(refs.keys for refs in read_light(listing))
     keys = set(map(_stem, itertools.islice(first, _MOST_SAMPLES)))
+    files = itertools.chain.from_iterable(refs.files() for refs in read_light(listing))
     where = f"`input={', '.join(spec.input)}`"
     whole = Suggestion("all images as one split", {"splits": f"{DEFAULT_SPLIT}=1"})
     # Pascal VOC reads the lists in its folders.
-    folders = _find_folders([*map(folder_of_input, inputs.paths)], has_lists=source.name != "voc")
+    around = [*map(folder_of_input, inputs.paths), *_wrap_images(itertools.islice(files, _MOST_SAMPLES))]
+    folders = _find_folders(around, has_lists=source.name != "voc")
+    found = _find_files(folders, without=inputs.paths)
     for extension in _EXTENSIONS:
-        paths = _find_files(folders, extension, without=inputs.paths)
+        paths = found.get(extension, [])
         lists = {path: split for path in next(iter(group_by_split(paths)), []) if (split := split_of_list(path))}
         if len(lists) > 1 and keys <= {name for path in lists for name in _find_names(path)}:
             shown = ", ".join(printable(storage.basename(path)) for path in lists)
@@ -59,7 +62,14 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
                 [Suggestion("the splits of these lists", joined), whole],
                 code="unread_lists",
             )
-    for path in _find_files(folders, _JSON, without=inputs.paths):
+        for path in paths:
+            if _has_splits(path) and keys <= {*_find_names(path)}:
+                raise RequestError(
+                    f"{where}: {printable(storage.basename(path))} beside the images has their names and splits",
+                    [Suggestion("the splits of this table", {"join": path}), whole],
+                    code="unread_lists",
+                )
+    for path in found.get(_JSON, ()):
         if keys <= _find_names_in_json(path):
             raise RequestError(
                 f"{where}: {printable(storage.basename(path))} beside the images has their names under the names of "
@@ -68,6 +78,13 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
                 [whole],
                 code="unread_lists",
             )
+
+
+def _wrap_images(files: Iterable[str]) -> list[str]:
+    """Returns the local folder below which some images are, if they are in several."""
+    folders = {*map(storage.dirname, files)}
+    are_local = all(folder.startswith("/") for folder in folders)
+    return [posixpath.commonpath(folders)] if len(folders) > 1 and are_local else []
 
 
 def _find_folders(inputs: Sequence[str], *, has_lists: bool) -> list[str]:
@@ -83,21 +100,36 @@ def _find_folders(inputs: Sequence[str], *, has_lists: bool) -> list[str]:
     return [*folders]
 
 
-def _find_files(folders: Sequence[str], extension: str, *, without: Sequence[str]) -> list[str]:
-    """Returns the files of an extension directly in some folders."""
-    paths = list[str]()
+def _find_files(folders: Sequence[str], *, without: Sequence[str]) -> dict[str, list[str]]:
+    """Returns extension -> the files of that extension directly in some folders."""
+    paths: dict[str, list[str]] = {}
     for folder in folders:
         with suppress_refusals():
-            found = storage.list_files(f"{glob.escape(folder)}/*{extension}", limit=_MOST_FILES)
-            paths += [one.path for one in found if one.size <= _MOST_BYTES and one.path not in without]
-    return paths
+            for one in storage.list_files(f"{glob.escape(folder)}/*", limit=_MOST_LISTED):
+                extension = posixpath.splitext(one.path)[1].lower()
+                if extension in (*_EXTENSIONS, _JSON) and one.size <= _MOST_BYTES and one.path not in without:
+                    paths.setdefault(extension, []).append(one.path)
+    return {extension: few for extension, few in paths.items() if len(few) <= _MOST_FILES}
+
+
+def _read_cells(path: str) -> Iterator[list[str]]:
+    """Yields each line of a list or table, followed by its cells."""
+    for line in storage.read_bytes(path).decode(errors="replace").splitlines():
+        if line.strip():
+            yield [cell.strip("\"' ") for cell in (line, *_BETWEEN_CELLS.split(line))]
 
 
 def _find_names(path: str) -> Iterator[str]:
     """Yields the lines and cells of a list or table without folders and extensions."""
-    for line in storage.read_bytes(path).decode(errors="replace").splitlines():
-        for cell in (line, *_BETWEEN_CELLS.split(line)):
-            yield _stem(cell.strip("\"' "))
+    for cells in _read_cells(path):
+        yield from map(_stem, cells)
+
+
+def _has_splits(path: str) -> bool:
+    """Whether each row of a table, perhaps after a header, has the name of a split, and there are several."""
+    _, *rows = [*_read_cells(path)] or [[]]
+    splits = [{*map(split_of_folder, cells)} - {None} for cells in rows]
+    return all(splits) and len(set().union(*splits)) > 1
 
 
 def _find_names_in_json(path: str) -> set[str]:
@@ -113,4 +145,5 @@ def _find_names_in_json(path: str) -> set[str]:
 
 
 def _stem(name: str) -> str:
-    return posixpath.splitext(posixpath.basename(name))[0]
+    # Lists may be written on Windows.
+    return posixpath.splitext(posixpath.basename(name.replace("\\", "/")))[0]

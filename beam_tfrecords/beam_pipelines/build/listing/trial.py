@@ -374,19 +374,25 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     if is_empty or failed + lacking > most or lacking > spec.max_failures * len(refs):
         return None
     trial = dataclasses.replace(
-        Trial.of(refs, layout.required, is_whole=is_whole), drawn=_find_drawn(refs) if spec.label_pattern else ()
+        Trial.of(refs, layout.required, is_whole=is_whole),
+        drawn=_find_drawn(refs) if spec.label_pattern or not needs_label else (),
     )
     return dataclasses.replace(trial, failed=failed + lacking) if failed > spec.max_failures * len(refs) else trial
 
 
 def _find_drawn(refs: Sequence[SampleRef]) -> Sequence[str]:
-    """Returns the classes whose images look like masks, unlike those of others."""
+    """Returns the classes, or the extensions of images without one, whose images look like masks, unlike others."""
     classes: dict[str, list[str]] = {}
     for ref in refs:
         image = ref.images.get(IMAGE)
-        if isinstance(ref.label, str) and isinstance(image, File):
-            classes.setdefault(ref.label, []).append(image.uri)
-    return tuple(find_drawn(classes))
+        if isinstance(image, File):
+            label = ref.label if isinstance(ref.label, str) else f"*{posixpath.splitext(image.uri)[1]}"
+            classes.setdefault(label, []).append(image.uri)
+    drawn = list[str]()
+    # Archives may be damaged.
+    with suppress_refusals():
+        drawn += find_drawn(classes)
+    return drawn
 
 
 def _is_valid(ref: SampleRef, *, needs_label: bool, has_one: bool) -> bool:

@@ -68,8 +68,11 @@ class DocumentFields:
                 self._roles[name] = (*dict.fromkeys((*known, *role)),) if known and role else STRUCTURE
             self._whole.update(_wholes(expression.tree, _TAKE_ALL))
             self._shapes.update(_wholes(expression.tree, {"corners"}))
-        for name in mapping.columns:
-            self._roles.setdefault(name, STRUCTURE)
+        # What decides whether an object is ignored may be stored too.
+        for expression in (kind.ignore for kind in mapping.objects if kind.ignore):
+            self._whole.update(_wholes(expression.tree, _TAKE_ALL))
+            for name in _names(expression.tree):
+                self._roles.setdefault(name, STRUCTURE)
 
     def add(self, node: Any, path: str = "") -> None:
         """Counts the fields of a part of a document; threads may call it at the same time."""
@@ -143,7 +146,7 @@ def _expressions(mapping: DocumentMapping) -> Iterator[tuple[Expression, Sequenc
     yield from ((one, (f"column.{name}",)) for name, one in mapping.values.items())
     for kind in mapping.objects:
         angle = kind.angle.value if kind.angle else None
-        yield from ((one, STRUCTURE) for one in (kind.objects, kind.group, kind.ignore, angle) if one is not None)
+        yield from ((one, STRUCTURE) for one in (kind.objects, kind.group, angle) if one is not None)
         yield kind.label, CLASS
         yield from ((one, BOX) for one in kind.box)
         outlines = [*kind.polygon, *([kind.holes] if kind.holes else [])]

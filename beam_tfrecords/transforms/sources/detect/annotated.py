@@ -20,6 +20,7 @@ from beam_tfrecords.transforms.sources.detect.pairs import (
     Twins,
     are_drawn,
     find_bands,
+    find_copies,
     find_family_endings,
     find_pair_ending,
     find_parts,
@@ -84,6 +85,14 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         raise _refuse_families(
             f"each folder has images named {show_names(parts)}, like those of one thing", parts, request, layout="image"
         )
+    copies = [] if ending or families else find_copies(tree)
+    if copies:
+        raise _refuse_families(
+            f"the images have the same names in {show_names(copies)}, like images and their masks, or copies of one "
+            "image; `mask_root` takes masks in a folder of their own",
+            copies,
+            request,
+        )
     twins = [] if ending or families or parts else find_twins(tree, request.root or "")
     if any(not one.may_be_classes for one in twins):
         raise _refuse_twins(twins, request)
@@ -122,13 +131,13 @@ def _refuse_families(found: str, endings: Sequence[str], request: Request, **set
 
     Args:
       found: what was found, for the message.
-      endings: the words.
+      endings: the words, or the extensions.
       request: the request.
       settings: further settings of each answer.
     """
     # A glob can name the images with a word, and not those without one.
     kept = [""] if "" in endings else endings
-    others = {one: [f"*{other}.*" for other in endings if other not in (one, "")] for one in kept}
+    others = {one: [_glob_of(other) for other in endings if other not in (one, "")] for one in kept}
     answers = [
         [
             Suggestion(
@@ -138,6 +147,10 @@ def _refuse_families(found: str, endings: Sequence[str], request: Request, **set
         for one, globs in others.items()
     ]
     return UnclearError(found, *answers, code="images_and_masks")
+
+
+def _glob_of(ending: str) -> str:
+    return f"*{ending}" if ending.startswith(".") else f"*{ending}.*"
 
 
 def _find_masked(tree: FolderTree, found: Sequence[str], request: Request) -> list[Twins]:

@@ -27,14 +27,20 @@ from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.row_sidecars import (
     find_contradictions,
+    find_descriptions,
     find_folder_labels,
     find_lists,
     name_split_lists,
     read_tables,
+    split_of_list,
 )
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.meaning.companions import find_companions, names_images
+from beam_tfrecords.transforms.sources.meaning.companions import (
+    find_companions,
+    find_rows_of_images,
+    names_images,
+)
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn
 from beam_tfrecords.transforms.sources.names import printable
 
@@ -142,6 +148,17 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
         raise refuse(error, tree, request)
 
 
+def _move_images(lists: Sequence[str], found: Interpretation, tree: FolderTree, root: str | None) -> bool:
+    """Whether lists of splits give images another split than their folders."""
+    names = {name for _, folder in tree.walk() for _, name in folder.names}
+    for path in lists if root else ():
+        for row in find_rows_of_images(storage.join(root or "", path), names):
+            split = found.place(row.split()[0])[1]
+            if split and split != split_of_list(path):
+                return True
+    return False
+
+
 def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:
     """Raises an error if there are annotations or split lists next to class folders, because either may be meant."""
     what = ""
@@ -150,7 +167,8 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     if is_named or any(fits for _, fits in find_annotations(tree, request)):
         what = "annotations of their images"
     lists = name_split_lists(tree)
-    if not what and lists and request.needs.splits.are_auto and not found.has_splits:
+    are_new = not found.has_splits or _move_images(lists, found, tree, request.root)
+    if not what and lists and request.needs.splits.are_auto and are_new:
         is_read = (
             request.root is None
             or any(
@@ -169,6 +187,7 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     if len(classes) != 1 and (contradictions := [*find_contradictions(read, tree, lambda path: found.place(path)[0])]):
         companions = contradictions
         rows = [Suggestion(f"the rows of {one}", {"input": storage.join(root, one)}) for one in contradictions]
+    companions = companions or [*find_descriptions(read, tree)]
     if companions:
         what = f"files that may annotate their images ({', '.join(map(printable, companions[:_MOST_NAMED]))})"
     tables = [] if what else [*find_folder_labels(read, classes)]

@@ -183,7 +183,7 @@ def _only(tree: FolderTree, path: str) -> str | None:
 
 
 def _leads_on(tree: FolderTree, path: str) -> bool:
-    """Whether single folders lead to split folders with classes, or to a wrapper of the classes."""
+    """Whether single folders lead to several split folders, to one with classes, or to a wrapper of the classes."""
     for _ in range(_MOST_DEPTH):
         name = _only(tree, path)
         if name is None or split_of_folder(name):
@@ -193,7 +193,8 @@ def _leads_on(tree: FolderTree, path: str) -> bool:
             return bool(tree.below(path))
     names = tree.below(path)
     splits = [name for name in names if split_of_folder(name)]
-    return bool(splits) and len(splits) == len(names) and any(tree.below(join(path, one)) for one in names)
+    are_splits = len(splits) > 1 or any(tree.below(join(path, one)) for one in names)
+    return bool(splits) and len(splits) == len(names) and are_splits
 
 
 # Splits

@@ -106,6 +106,19 @@ def find_bands(tree: FolderTree) -> tuple[str, list[str]] | None:
     return None
 
 
+def find_copies(tree: FolderTree) -> list[str]:
+    """Returns the extensions of images if nearly each image has others that differ from it only in the extension."""
+    found: dict[str, list[str]] = {}
+    for path, folder in tree.walk():
+        for _, name in folder.names:
+            stem, extension = storage.basename(name).rpartition(".")[::2]
+            found.setdefault(join(path, stem), []).append(f".{extension}")
+    several = [extensions for extensions in found.values() if len(extensions) > 1]
+    if len(several) < max(_LEAST_THINGS, _MOST_ALIKE * len(found)):
+        return []
+    return sorted({extension for extensions in several for extension in extensions})
+
+
 def find_pair_ending(tree: FolderTree) -> str | None:
     """Returns the suffix of the second image of each pair if a folder has pairs of images with and without a suffix."""
     for _, folder in tree.walk():

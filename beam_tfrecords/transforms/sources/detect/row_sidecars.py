@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, plain_name
+from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, is_split_name, plain_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns, suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of
@@ -52,6 +52,13 @@ _POSITIONS = re.compile(r"box|landmark|part|keypoint")
 # Train and validation in one list, next to a list for test.
 _TRAIN_AND_VALIDATION = re.compile(r"train_?val", re.IGNORECASE)
 _DIGITS = re.compile(r"(\d+)")
+# Columns about the file of an image.
+_MEASURES = re.compile(
+    r"width|height|size|depth|channel|area|date|time|path|folder|dir|url|md5|hash|^$|unnamed|\bid$|_id$|index",
+    re.IGNORECASE,
+)
+# Rows of a table that describes images, and words of a text.
+_LEAST_ROWS, _LEAST_WORDS = 4, 3
 
 
 # Path -> table or list and its first rows.
@@ -173,7 +180,7 @@ def find_contradictions(tables: Tables, tree: FolderTree, class_of: Callable[[st
             label = find_only_label({name: one for name, one in cells.items() if name != column})
             labels: dict[str | None, set[str]] = {}
             for number, value in enumerate(values if label else ()):
-                *folders, name = str(value).split("/")
+                *folders, name = str(value).replace("\\", "/").split("/")
                 named = places.get(posixpath.splitext(name)[0], [])
                 # Images of one name are told apart by their folders, in the path or in another cell.
                 parts = {*(folders or rows[number])}
@@ -184,6 +191,36 @@ def find_contradictions(tables: Tables, tree: FolderTree, class_of: Callable[[st
             if any(len(several) > 1 for several in labels.values()):
                 yield path
                 break
+
+
+def find_descriptions(tables: Tables, tree: FolderTree) -> Iterator[str]:
+    """Yields the tables that say more of the images than a class: texts, boxes, or several things.
+
+    Args:
+      tables: path -> table and first rows.
+      tree: the folders.
+    """
+    stems = {posixpath.splitext(name)[0] for _, folder in tree.walk() for _, name in folder.names}
+    for path, (table, first) in tables.items():
+        cells = {name: [row[name] for row in first] for name in table.columns}
+        named = [name for name, values in cells.items() if stems.issuperset(map(_stem, values))]
+        others = {name: values for name, values in cells.items() if name not in named and not _MEASURES.search(name)}
+        repeated = {name: values for name, values in others.items() if 1 < len({*map(str, values)}) <= len(values) / 2}
+        # A class and its number are one thing.
+        things = {tuple(map(values.index, values)) for values in repeated.values()}
+        most = 2 if any(map(is_split_name, repeated)) else 1
+        if named and len(first) >= _LEAST_ROWS and (len(things) > most or any(map(_are_texts, others.values()))):
+            yield path
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    """Whether cells are sentences."""
+    words = [len(value.split()) if isinstance(value, str) else 0 for value in values]
+    return 2 * sum(count >= _LEAST_WORDS for count in words) > len(words)
+
+
+def _stem(value: Any) -> str:
+    return posixpath.splitext(posixpath.basename(str(value).replace("\\", "/")))[0]
 
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:

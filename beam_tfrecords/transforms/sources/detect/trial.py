@@ -40,7 +40,7 @@ def suppress_refusals() -> Iterator[None]:
 
 
 def is_usable(request: Request, settings: Mapping[str, Any]) -> bool:
-    """Whether a suggested request lists samples, at least half of them valid.
+    """Whether a suggested request lists samples, at least half of them valid, or is a question with suggestions.
 
     Args:
       request: the ambiguous request.
@@ -53,16 +53,20 @@ def is_usable(request: Request, settings: Mapping[str, Any]) -> bool:
     if layout in _UNLABELLED:
         needs = dataclasses.replace(needs, contents=needs.contents - CLASSES | parse_layout(layout).required)
     refs: list[SampleRef] = []
+    wants_label = False
     with suppress_refusals():
-        source = open_input(spec, needs).read(needs)
+        try:
+            source = open_input(spec, needs).read(needs)
+        except RequestError as error:
+            return bool(error.suggestions)
         if not source.is_whole:
             return True
         wanted = (ref for ref in source.samples() if spec.skips_path(ref.key) is None)
         refs = list(itertools.islice(wanted, _MOST))
+        # Folders give labels when all of them are known.
+        wants_label = Content.LABEL in needs.contents and not source.description.is_inferred_later
     if layout == "detection" and not any(ref.objects and ref.objects.labels for ref in refs):
         return False
-    # Folders give labels when all of them are known.
-    wants_label = Content.LABEL in needs.contents and not source.description.is_inferred_later
     good = [ref for ref in refs if ref.failure is None and not (wants_label and ref.label is None)]
     return bool(good) and 2 * len(good) >= len(refs)
 

@@ -112,7 +112,8 @@ def names_images(tree: FolderTree, root: str, path: str) -> bool:
 
 
 def _read_start(path: str) -> str:
-    return storage.read_range(path, 0, min(storage.stat(path).size, _START_BYTES)).decode(errors="replace")
+    text = storage.read_range(path, 0, min(storage.stat(path).size, _START_BYTES)).decode(errors="replace")
+    return text.replace("\\", "/")  # Paths may be written on Windows.
 
 
 def _is_image(word: str, folder: str, names: Sequence[str]) -> bool:
