@@ -230,9 +230,12 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
                     continue
                 if named is None:
                     named, _ = _find_files(listing, ())
+                is_named = hash(entry.path) in named
+                if is_named and not tally.globs:
+                    continue
                 below = entry.path[len(folder) + 1 :]
                 key, kind = printable(prefix + below), skipped_kind(below)
-                if hash(entry.path) not in named and spec.skips_path(key) is None:
+                if not is_named and spec.skips_path(key) is None:
                     image = "without a row" if source.description.unit == "row" else "not read"
                     tally.add(image if kind in (None, NOT_AN_IMAGE) else kind, key)
                 tally.see(key)
