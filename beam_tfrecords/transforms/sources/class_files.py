@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import glob
-import posixpath
 import re
 from collections.abc import Collection, Iterator, Sequence
 
@@ -109,17 +107,21 @@ def find_class_files(inputs: Inputs) -> list[FoundClasses]:
 
 def find_lists_of_numbers(inputs: Inputs, numbers: Collection[int]) -> list[str]:
     """Returns the files beside an input that have a name for each of some numbers, whatever they are called."""
-    found = []
+    files: list[storage.FileEntry] = []
     for folder in _folders(inputs)[0]:
-        for one in storage.list_files(f"{glob.escape(folder)}/*", limit=_MOST_LISTED):
-            extension = posixpath.splitext(one.path)[1].lower()
-            is_small = 0 < one.size <= _MOST_SMALL and one.path not in inputs.paths
-            if is_small and extension in (*_NUMBERED, *_WRAPPED) and not is_class_file(storage.basename(one.path)):
-                with contextlib.suppress(ValueError):
-                    classes = read_class_file(one.path)
-                    known = classes.numbers or (range(len(classes)) if extension in _WRAPPED else ())
-                    found += [one.path] if {*numbers} <= {*known} else []
-    return sorted(found)
+        try:
+            files += storage.list_files(f"{glob.escape(folder)}/*", limit=_MOST_LISTED)
+        except OSError as error:
+            if storage.is_service_fault(error):
+                raise
+    small = (one.path for one in files if 0 < one.size <= _MOST_SMALL and one.path not in inputs.paths)
+    named = (path for path in small if path.lower().endswith((*_NUMBERED, *_WRAPPED)))
+    paths = [path for path in named if not is_class_file(storage.basename(path))]
+    found = []
+    for path, classes in ((one.path, one.classes) for one in _read_each(sorted(paths)) if one.classes):
+        known = classes.numbers or (range(len(classes)) if path.lower().endswith(_WRAPPED) else ())
+        found += [path] if {*numbers} <= {*known} else []
+    return found
 
 
 def _folders(inputs: Inputs) -> tuple[Sequence[str], Sequence[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import itertools
 import posixpath
@@ -113,8 +114,11 @@ def _find_files(folders: Sequence[str], *, without: Sequence[str]) -> dict[str, 
 
 
 def _read_cells(path: str) -> Iterator[list[str]]:
-    """Yields each line of a list or table, followed by its cells."""
-    for line in storage.read_bytes(path).decode(errors="replace").splitlines():
+    """Yields each line of a list or table, followed by its cells; nothing of a file that cannot be read."""
+    text = ""
+    with suppress_refusals():
+        text = storage.read_bytes(path).decode(errors="replace")
+    for line in text.splitlines():
         if line.strip():
             yield [cell.strip("\"' ") for cell in (line, *_BETWEEN_CELLS.split(line))]
 
@@ -127,17 +131,20 @@ def _find_names(path: str) -> Iterator[str]:
 
 def _has_splits(path: str) -> bool:
     """Whether each row of a table, perhaps after a header, has the name of a split, and there are several."""
-    _, *rows = [*_read_cells(path)] or [[]]
-    splits = [{*map(split_of_folder, cells)} - {None} for cells in rows]
-    return all(splits) and len(set().union(*splits)) > 1
+    found = set[str | None]()
+    for number, cells in enumerate(_read_cells(path)):
+        splits = {*map(split_of_folder, cells)} - {None}
+        if number and not splits:
+            return False
+        found |= splits
+    return len(found) > 1
 
 
 def _find_names_in_json(path: str) -> set[str]:
     """Returns the names in an object of lists, likewise, if its keys are names of splits; else an empty set."""
-    try:
+    found = None
+    with suppress_refusals(), contextlib.suppress(RecursionError):
         found = read_json(storage.read_bytes(path))
-    except (ValueError, RecursionError):
-        return set()
     lists = found if isinstance(found, dict) else {}
     if len(lists) < 2 or not all(split_of_folder(name) and isinstance(names, list) for name, names in lists.items()):
         return set()

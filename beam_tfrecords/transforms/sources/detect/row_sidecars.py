@@ -57,8 +57,8 @@ _MEASURES = re.compile(
     r"width|height|size|depth|channel|area|date|time|path|folder|dir|url|md5|hash|^$|unnamed|\bid$|_id$|index",
     re.IGNORECASE,
 )
-# Rows of a table that describes images, and words of a text.
-_LEAST_ROWS, _LEAST_WORDS = 4, 3
+# Rows of a table that describes images, images that it names, and words of a text.
+_LEAST_ROWS, _LEAST_NAMED, _LEAST_WORDS = 4, 3, 3
 
 
 # Path -> table or list and its first rows.
@@ -203,7 +203,8 @@ def find_descriptions(tables: Tables, tree: FolderTree) -> Iterator[str]:
     stems = {posixpath.splitext(name)[0] for _, folder in tree.walk() for _, name in folder.names}
     for path, (table, first) in tables.items():
         cells = {name: [row[name] for row in first] for name in table.columns}
-        named = [name for name, values in cells.items() if stems.issuperset(map(_stem, values))]
+        # Only some names of a large folder are known.
+        named = [name for name, values in cells.items() if sum(_stem(one) in stems for one in values) >= _LEAST_NAMED]
         others = {name: values for name, values in cells.items() if name not in named and not _MEASURES.search(name)}
         repeated = {name: values for name, values in others.items() if 1 < len({*map(str, values)}) <= len(values) / 2}
         # A class and its number are one thing.
