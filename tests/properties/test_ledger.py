@@ -93,7 +93,7 @@ def _xml(data: bytes, extra: Extra) -> bytes:
     parents = [one for one in root.iter() if len(one)]
     extra.name = extra.name.replace(".", "_").replace(" ", "_")
     ElementTree.SubElement(extra.draw.choice(parents), extra.name).text = str(extra.cell)
-    return ElementTree.tostring(root)
+    return ElementTree.tostring(root, encoding="utf-8")
 
 
 def _table(delimiter: str, data: bytes, extra: Extra) -> bytes:
@@ -217,6 +217,7 @@ def _add_files(folder: Path, settings: Settings, draw: random.Random) -> Sequenc
             return ()
         save(path, _content_of(name))
         names.append(name)
+    names.append("images in 'more'")
     return [*names, f"*{Path(form).suffix}", form[2:].partition(".")[0] or form] if "{}" in form else names
 
 

@@ -34,6 +34,7 @@ from beam_tfrecords.transforms.sources.annotated.yolo_data import (
 )
 from beam_tfrecords.transforms.sources.annotated.yolo_labels import (
     KEYPOINT_VALUES,
+    NO_LABELS,
     OUTLINE_VALUES,
     LabelFiles,
     count_keypoints,
@@ -146,7 +147,8 @@ class YoloSource(AnnotatedSource):
         """See `Source.has_read`; the listing counts label files without an image."""
         if path.lower().endswith((".yaml", ".yml")):
             return path == self._data.file
-        is_label = path.endswith(".txt") and storage.dirname(path) in self._label_files.folders.values()
+        folder, name = storage.dirname(path), storage.basename(path).lower()
+        is_label = name.endswith(".txt") and name not in NO_LABELS and folder in self._label_files.folders.values()
         return is_label or super().has_read(path) or any(path in paths for paths in self._data.splits.values())
 
     def _refuse_numbers_from_one(self) -> None:

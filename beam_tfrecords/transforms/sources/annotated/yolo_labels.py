@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.sources.tally import Tally
 # Names of image folders, in lower case, with a sibling folder `labels`.
 _IMAGES = frozenset({"images", "image", "imgs", "img", "jpegimages"})
 # Text files next to labels that are not labels.
-_NO_LABELS = frozenset(
+NO_LABELS = frozenset(
     {
         "classes.txt",
         "obj.names.txt",
@@ -152,7 +152,7 @@ def _label_names(folder: str) -> Iterator[str]:
     try:
         for entry in storage.list_files(folder, literal=True):
             name = entry.path[start:]
-            if name.endswith(".txt") and "/" not in name and name.lower() not in _NO_LABELS:
+            if name.endswith(".txt") and "/" not in name and name.lower() not in NO_LABELS:
                 yield name
     except (FileNotFoundError, NotADirectoryError):
         return
