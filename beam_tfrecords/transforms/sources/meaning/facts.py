@@ -13,8 +13,8 @@ from beam_tfrecords.transforms.sources.inputs import folder_of_archive, names_se
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 
 _MOST_FILES = 20_000
-# Extensions of tables, lists and documents; with more files of one extension in a folder, each belongs to an image.
-_TEXTS, _FEW = frozenset({".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml"}), 8
+# Extensions of tables, lists and documents; of more files of one extension in a folder, each may belong to an image.
+_TEXTS, _FEW, _MANY = frozenset({".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml"}), 8, 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Facts:
     Attributes:
       roots: the folders of the input; none for files.
       groups: the images in them, by folder and extension, sorted.
-      texts: paths of the tables, lists and documents in them, of folders with few of one extension.
+      texts: paths of the tables, lists and documents in them, without those that belong to one image each.
       is_whole: whether these are all images.
     """
 
@@ -78,5 +78,15 @@ def summarise(inputs: Sequence[str]) -> Facts:
     except MemberError:
         files = _MOST_FILES  # The rest of a damaged archive is unknown.
     groups = [FileGroup(folder, frozenset(paths)) for (folder, _), paths in sorted(found.items())]
-    few = [path for paths in texts.values() if len(paths) <= _FEW for path in sorted(paths)]
+    stems = {_stem(path) for group in groups for path in group.paths}
+    few = [
+        path
+        for paths in texts.values()
+        if len(paths) <= _FEW or (len(paths) <= _MANY and 2 * sum(_stem(one) in stems for one in paths) < len(paths))
+        for path in sorted(paths)
+    ]
     return Facts(roots, groups, few, files < _MOST_FILES)
+
+
+def _stem(path: str) -> str:
+    return posixpath.splitext(posixpath.basename(path))[0]
