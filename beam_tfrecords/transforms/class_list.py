@@ -11,6 +11,7 @@ import csv
 import dataclasses
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -355,7 +356,8 @@ def _of_mapping(value: Mapping[Any, Any]) -> ClassList:
     for sides in ((keys, values), (values, keys)):
         if all(isinstance(one, str) and _ID.fullmatch(one) for one in sides[0]):
             return _combine([_Named(id=id_, name=name) for id_, name in zip(*sides, strict=True)])
-    odd = next((place for place, one in enumerate(values) if type(one) is not type(values[0])), 0)
+    kinds = Counter(map(type, values))
+    odd = min(range(len(values)), key=lambda place: kinds[type(values[place])])
     raise ValueError(f"a mapping of {_describe(keys[odd])} to {_describe(values[odd])}; {EXPECTED}")
 
 

@@ -24,6 +24,7 @@ from beam_tfrecords.beam_pipelines.messages.progress import (
     progress_line,
 )
 from beam_tfrecords.beam_pipelines.terminal import format_rate
+from beam_tfrecords.transforms.duplicates import near
 from beam_tfrecords.transforms.duplicates import stage as duplicates
 from beam_tfrecords.transforms.listing import indexing
 from beam_tfrecords.transforms.workspace.counts import (
@@ -126,7 +127,8 @@ def test_a_build_counts_listed_containers_and_searched_ranges(tmp_path, photos, 
             archive.add(photos / "cat", "cat")
     listed, searched = [], []
     monkeypatch.setattr(indexing, "add_step", lambda _, **found: listed.append(found))
-    monkeypatch.setattr(duplicates, "add_step", lambda _, **found: searched.append(found["ranges"]))
+    for module in (duplicates, near):
+        monkeypatch.setattr(module, "add_step", lambda _, **found: searched.append(found["ranges"]))
     flags = ["--image_size=8", "--class_names=cat", "--near_duplicates=4"]
     assert convert(f"--input={tmp_path}/*.tar", f"--output={tmp_path / 'out'}", *flags).code == 0
     assert len(listed) == 3

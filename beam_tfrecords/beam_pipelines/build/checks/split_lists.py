@@ -7,7 +7,7 @@ import glob
 import itertools
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
@@ -44,18 +44,21 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
     from beam_tfrecords.transforms.listing.listing import read_light
 
     first = itertools.chain.from_iterable(refs.keys for refs in read_light(listing))
-    keys = set(map(_stem, itertools.islice(first, _MOST_SAMPLES)))
+    some = [*itertools.islice(first, _MOST_SAMPLES)]
+    keys = {*map(_stem, some)}
     files = itertools.chain.from_iterable(refs.files() for refs in read_light(listing))
     where = f"`input={', '.join(spec.input)}`"
     whole = Suggestion("all images as one split", {"splits": f"{DEFAULT_SPLIT}=1"})
     # Pascal VOC reads the lists in its folders.
-    around = [*map(folder_of_input, inputs.paths), *_wrap_images(itertools.islice(files, _MOST_SAMPLES))]
-    folders = _find_folders(around, has_lists=source.name != "voc")
+    inside = [*map(folder_of_input, inputs.paths), *_wrap_images(itertools.islice(files, _MOST_SAMPLES))]
+    # Beside a folder of classes are files of other inputs.
+    around = [] if source.description.is_inferred_later else [*map(storage.dirname, inside)]
+    folders = _find_folders([*inside, *around], has_lists=source.name != "voc")
     found = _find_files(folders, without=inputs.paths)
     for extension in _EXTENSIONS:
         paths = found.get(extension, [])
         lists = {path: split for path in next(iter(group_by_split(paths)), []) if (split := split_of_list(path))}
-        if len(lists) > 1 and keys <= {name for path in lists for name in _find_names(path)}:
+        if len(lists) > 1 and keys <= {name for path in lists for name in _find_names(path, _stem)}:
             shown = ", ".join(printable(storage.basename(path)) for path in lists)
             joined = {"join": [f"{split}={path}" for path, split in lists.items()]}
             raise RequestError(
@@ -64,7 +67,9 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
                 code="unread_lists",
             )
         for path in paths:
-            if _has_splits(path) and keys <= {*_find_names(path)}:
+            # Numbers without an extension may be anything.
+            name_of = posixpath.basename if all(key.isdecimal() for key in keys) else _stem
+            if _has_splits(path) and {*map(name_of, some)} <= {*_find_names(path, name_of)}:
                 raise RequestError(
                     f"{where}: {printable(storage.basename(path))} beside the images has their names and splits",
                     [Suggestion("the splits of this table", {"join": path}), whole],
@@ -88,9 +93,9 @@ def _wrap_images(files: Iterable[str]) -> list[str]:
     return [posixpath.commonpath(folders)] if len(folders) > 1 and are_local else []
 
 
-def _find_folders(inputs: Sequence[str], *, has_lists: bool) -> list[str]:
-    """Returns the folders of an input and those around these, also folders of lists in them."""
-    folders = dict.fromkeys([*inputs, *map(storage.dirname, inputs)])
+def _find_folders(around: Sequence[str], *, has_lists: bool) -> list[str]:
+    """Returns some folders, also folders of lists in them."""
+    folders = dict.fromkeys(around)
     for folder in [*folders] if has_lists else ():
         with suppress_refusals():
             for name in map(storage.basename, storage.list_folders(folder)):
@@ -120,13 +125,14 @@ def _read_cells(path: str) -> Iterator[list[str]]:
         text = storage.read_bytes(path).decode(errors="replace")
     for line in text.splitlines():
         if line.strip():
-            yield [cell.strip("\"' ") for cell in (line, *_BETWEEN_CELLS.split(line))]
+            # Lists may be written on Windows.
+            yield [cell.strip("\"' ").replace("\\", "/") for cell in (line, *_BETWEEN_CELLS.split(line))]
 
 
-def _find_names(path: str) -> Iterator[str]:
-    """Yields the lines and cells of a list or table without folders and extensions."""
+def _find_names(path: str, name_of: Callable[[str], str]) -> Iterator[str]:
+    """Yields the names in the lines and cells of a list or table."""
     for cells in _read_cells(path):
-        yield from map(_stem, cells)
+        yield from map(name_of, cells)
 
 
 def _has_splits(path: str) -> bool:
@@ -152,5 +158,4 @@ def _find_names_in_json(path: str) -> set[str]:
 
 
 def _stem(name: str) -> str:
-    # Lists may be written on Windows.
-    return posixpath.splitext(posixpath.basename(name.replace("\\", "/")))[0]
+    return posixpath.splitext(posixpath.basename(name))[0]

@@ -217,7 +217,7 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
     containers = {one.uri for one in source.partitions}
     inputs = tuple(f"{path.rstrip('/')}/" for path in name_inputs(spec.input).paths)
     roots = [split_of_word(word)[1].rstrip("/") for word in (*spec.image_root, *spec.mask_root)]
-    outside = [root for root in roots if not f"{root}/".startswith(inputs)]
+    outside = [root for root in roots if not (f"{root}/".startswith(inputs) or storage.is_web(root))]
     named, within = _find_files(listing, outside) if outside else (None, [])
     folders = _find_folders(spec, source, containers, within)
     if folders and listing.total > _MOST_COMPARED:

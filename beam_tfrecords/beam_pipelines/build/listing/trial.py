@@ -373,10 +373,9 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     most = max(spec.max_failures, _MOST_FAILED) * len(refs)
     if is_empty or failed + lacking > most or lacking > spec.max_failures * len(refs):
         return None
-    trial = dataclasses.replace(
-        Trial.of(refs, layout.required, is_whole=is_whole),
-        drawn=_find_drawn(refs) if spec.label_pattern or not needs_label else (),
-    )
+    trial = Trial.of(refs, layout.required, is_whole=is_whole)
+    if spec.label_pattern or trial.is_bare:
+        trial = dataclasses.replace(trial, drawn=_find_drawn(refs))
     return dataclasses.replace(trial, failed=failed + lacking) if failed > spec.max_failures * len(refs) else trial
 
 
@@ -392,7 +391,7 @@ def _find_drawn(refs: Sequence[SampleRef]) -> Sequence[str]:
     # Archives may be damaged.
     with suppress_refusals():
         drawn += find_drawn(classes)
-    return drawn
+    return tuple(drawn)
 
 
 def _is_valid(ref: SampleRef, *, needs_label: bool, has_one: bool) -> bool:

@@ -100,7 +100,7 @@ class PairedImages(Source):
             below = entry.path[root.start :]
             if unpaired_kind(below, arrays=Content.ARRAY in self._needs.contents) is None:
                 files.setdefault(posixpath.splitext(below)[0], []).append(entry)
-        return files
+        return {stem: sorted(some, key=lambda one: one.path) for stem, some in files.items()}
 
     def _reference(self, files: Mapping[str, Sequence[storage.FileEntry]]) -> SampleRef:
         name, first = next((name, found[0]) for name, found in files.items() if found)
