@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 # Extensions of the formats that Pillow and its maintained plugins read, including those of cameras and phones.
@@ -71,6 +72,11 @@ def unpaired_kind(relative: str, *, arrays: bool = False) -> str | None:
 def is_image_name(text: str) -> bool:
     """Whether a table cell ends with a common image extension."""
     return bool(_USUAL_IMAGE.search(text))
+
+
+def stem_of(path: str) -> str:
+    """Returns the name of a file without its extension."""
+    return posixpath.splitext(posixpath.basename(path))[0]
 
 
 def has_extension(relative: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import io
 import itertools
 import posixpath
 import re
@@ -17,7 +18,7 @@ from beam_tfrecords.transforms.sources.detect.row_sidecars import group_by_split
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import folder_of_input, name_inputs
 from beam_tfrecords.transforms.sources.json_text import read_json
-from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, split_of_folder
 
@@ -45,7 +46,7 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
 
     first = itertools.chain.from_iterable(refs.keys for refs in read_light(listing))
     some = [*itertools.islice(first, _MOST_SAMPLES)]
-    keys = {*map(_stem, some)}
+    keys = {*map(stem_of, some)}
     files = itertools.chain.from_iterable(refs.files() for refs in read_light(listing))
     where = f"`input={', '.join(spec.input)}`"
     whole = Suggestion("all images as one split", {"splits": f"{DEFAULT_SPLIT}=1"})
@@ -58,7 +59,7 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
     for extension in _EXTENSIONS:
         paths = found.get(extension, [])
         lists = {path: split for path in next(iter(group_by_split(paths)), []) if (split := split_of_list(path))}
-        if len(lists) > 1 and keys <= {name for path in lists for name in _find_names(path, _stem)}:
+        if len(lists) > 1 and keys <= {name for path in lists for name in _find_names(path, stem_of)}:
             shown = ", ".join(printable(storage.basename(path)) for path in lists)
             joined = {"join": [f"{split}={path}" for path, split in lists.items()]}
             raise RequestError(
@@ -68,7 +69,7 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
             )
         for path in paths:
             # Numbers without an extension may be anything.
-            name_of = posixpath.basename if all(key.isdecimal() for key in keys) else _stem
+            name_of = posixpath.basename if all(key.isdecimal() for key in keys) else stem_of
             if _has_splits(path) and {*map(name_of, some)} <= {*_find_names(path, name_of)}:
                 raise RequestError(
                     f"{where}: {printable(storage.basename(path))} beside the images has their names and splits",
@@ -120,13 +121,11 @@ def _find_files(folders: Sequence[str], *, without: Sequence[str]) -> dict[str, 
 
 def _read_cells(path: str) -> Iterator[list[str]]:
     """Yields each line of a list or table, followed by its cells; nothing of a file that cannot be read."""
-    text = ""
-    with suppress_refusals():
-        text = storage.read_bytes(path).decode(errors="replace")
-    for line in text.splitlines():
-        if line.strip():
+    # Most files say in their second line that they have no splits.
+    with suppress_refusals(), storage.open_read(path) as file:
+        for line in filter(str.strip, io.TextIOWrapper(file, encoding="utf-8", errors="replace")):
             # Lists may be written on Windows.
-            yield [cell.strip("\"' ").replace("\\", "/") for cell in (line, *_BETWEEN_CELLS.split(line))]
+            yield [cell.strip("\"' \n").replace("\\", "/") for cell in (line, *_BETWEEN_CELLS.split(line))]
 
 
 def _find_names(path: str, name_of: Callable[[str], str]) -> Iterator[str]:
@@ -154,8 +153,4 @@ def _find_names_in_json(path: str) -> set[str]:
     lists = found if isinstance(found, dict) else {}
     if len(lists) < 2 or not all(split_of_folder(name) and isinstance(names, list) for name, names in lists.items()):
         return set()
-    return {_stem(str(name)) for names in lists.values() for name in names}
-
-
-def _stem(name: str) -> str:
-    return posixpath.splitext(posixpath.basename(name))[0]
+    return {stem_of(str(name)) for names in lists.values() for name in names}

@@ -26,7 +26,7 @@ from beam_tfrecords.transforms.sources.detect.trial import (
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, UNNAMED
 from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
-from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.list_file import ListTable
@@ -204,7 +204,11 @@ def find_descriptions(tables: Tables, tree: FolderTree) -> Iterator[str]:
     for path, (table, first) in tables.items():
         cells = {name: [row[name] for row in first] for name in table.columns}
         # Only some names of a large folder are known.
-        named = [name for name, values in cells.items() if sum(_stem(one) in stems for one in values) >= _LEAST_NAMED]
+        named = [
+            name
+            for name, values in cells.items()
+            if sum(stem_of(str(one).replace("\\", "/")) in stems for one in values) >= _LEAST_NAMED
+        ]
         others = {name: values for name, values in cells.items() if name not in named and not _MEASURES.search(name)}
         repeated = {name: values for name, values in others.items() if 1 < len({*map(str, values)}) <= len(values) / 2}
         # A class and its number are one thing.
@@ -218,10 +222,6 @@ def _are_texts(values: Sequence[Any]) -> bool:
     """Whether cells are sentences."""
     words = [len(value.split()) if isinstance(value, str) else 0 for value in values]
     return 2 * sum(count >= _LEAST_WORDS for count in words) > len(words)
-
-
-def _stem(value: Any) -> str:
-    return posixpath.splitext(posixpath.basename(str(value).replace("\\", "/")))[0]
 
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.storage.members import MemberError
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, names_several
-from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
+from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind, stem_of
 
 _MOST_FILES = 20_000
 # Extensions of tables, lists and documents; of more files of one extension in a folder, each may belong to an image.
@@ -78,15 +78,11 @@ def summarise(inputs: Sequence[str]) -> Facts:
     except MemberError:
         files = _MOST_FILES  # The rest of a damaged archive is unknown.
     groups = [FileGroup(folder, frozenset(paths)) for (folder, _), paths in sorted(found.items())]
-    stems = {_stem(path) for group in groups for path in group.paths}
+    stems = {stem_of(path) for group in groups for path in group.paths}
     few = [
         path
         for paths in texts.values()
-        if len(paths) <= _FEW or (len(paths) <= _MANY and 2 * sum(_stem(one) in stems for one in paths) < len(paths))
+        if len(paths) <= _FEW or (len(paths) <= _MANY and 2 * sum(stem_of(one) in stems for one in paths) < len(paths))
         for path in sorted(paths)
     ]
     return Facts(roots, groups, few, files < _MOST_FILES)
-
-
-def _stem(path: str) -> str:
-    return posixpath.splitext(posixpath.basename(path))[0]
