@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
-from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
+from beam_tfrecords.transforms.sources.names import stem_of
 
 # Extensions that a table, a list or a mapping reads.
 _READABLE = frozenset({".txt", ".json", ".xml", ".csv", ".tsv", ".jsonl", ".pts", ".gt"})
@@ -34,12 +35,16 @@ def find_companions(tree: FolderTree, root: str, classes: Sequence[str]) -> Iter
       classes: paths of the class folders.
     """
     stems = {posixpath.splitext(name)[0] for _, folder in tree.walk() for _, name in folder.names}
+    # As 1_rgb.png and 1_pose.txt.
+    stems |= {*map(pair_stem, stems)}
     for path, folder in tree.walk():
         for extension in sorted(_READABLE & {*folder.others}):
             names = [name for name in tree.others(path) if name.lower().endswith(extension)]
             # As 1.txt or 1.jpg.txt.
             of_images = [
-                name for name in names if not stems.isdisjoint({name[: -len(extension)], name.partition(".")[0]})
+                name
+                for name in names
+                if not stems.isdisjoint({name[: -len(extension)], name.partition(".")[0], pair_stem(stem_of(name))})
             ]
             if len(of_images) > 1 and len(of_images) >= _MOST * len(names):
                 yield posixpath.join(path, f"*{extension}")
