@@ -14,9 +14,8 @@ from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, publish_settings
-from beam_tfrecords.transforms.sources.description import Description
+from beam_tfrecords.transforms.sources.description import STRUCTURE, Description
 from beam_tfrecords.transforms.sources.meaning.ledger import (
-    STRUCTURE,
     Entry,
     find_renumbered,
     find_unstored,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.features.contents import Content
@@ -13,8 +13,17 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Scalar
 from beam_tfrecords.transforms.settings import IMAGES, settings_of
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
-from beam_tfrecords.transforms.sources.meaning.ledger import Uses
 from beam_tfrecords.transforms.sources.tables.table import Table
+
+# Field of an input -> prefixes of the layout's fields that store it. A field without prefixes is not stored itself: it
+# identifies an image, a class or a split.
+Uses: TypeAlias = Mapping[str, Sequence[str]]
+STRUCTURE: Sequence[str] = ()
+# Where the classes, boxes and outlines of annotated objects are stored.
+CLASS = ("label", "objects.index", "objects.id", "objects.name", "mask.")
+BOX = ("objects.",)
+OUTLINE = ("objects.polygon", "objects.mask", "mask.")
+KEYPOINTS = ("objects.keypoint_",)
 
 
 @dataclasses.dataclass(frozen=True)

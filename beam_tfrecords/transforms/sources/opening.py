@@ -72,6 +72,7 @@ class OpenedInput:
       make: makes the source for the needs of a request.
       files: files that were opened or looked up.
       class_files: files of class names beside the inputs.
+      draft: as in `Description`.
     """
 
     inputs: Inputs
@@ -80,6 +81,7 @@ class OpenedInput:
     make: MakeSource
     files: storage.DependencyTracker
     class_files: Sequence[FoundClasses]
+    draft: str
 
     def read(self, needs: Needs) -> Source:
         """Returns the source for these needs, which may differ from the needs given to `open_input`.
@@ -94,7 +96,7 @@ class OpenedInput:
         source.notes[:0] = self.notes
         source.read_with = self.files.fingerprints
         found_classes = (*source.description.found_classes, *self.class_files)
-        source.description = dataclasses.replace(source.description, found_classes=found_classes)
+        source.description = dataclasses.replace(source.description, found_classes=found_classes, draft=self.draft)
         return source
 
 
@@ -147,12 +149,23 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
                 chosen = dataclasses.replace(chosen, **late.others, join=(), join_key=("key",))
                 wanted = late.needs_of_source(needs)
         refuse_settings(entry, chosen)
+        draft = ""
+        if spec.save_mapping and not spec.mapping and not storage.exists(spec.save_mapping):
+            # Only new formats need it.
+            from beam_tfrecords.transforms.sources.meaning.drafting import describe_draft, draft_mapping
+
+            draft = draft_mapping(inputs)
+            chosen = dataclasses.replace(chosen, mapping=describe_draft(draft), save_mapping=None)
         make: MakeSource = _module(entry).open_input(OpenRequest(chosen, inputs, wanted, joined, function))
         if late is not None:
             make = functools.partial(late.make, make)
         class_files = [] if needs.class_names or entry.name == FUNCTIONS else find_class_files(inputs)
-    read_as = f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)"
-    return OpenedInput(inputs, entry, [] if entry == named else [read_as], make, files, class_files)
+    notes = []
+    if entry != named:
+        notes.append(f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)")
+    if draft:
+        notes.append(f"mapping drafted from the documents: {chosen.mapping}")
+    return OpenedInput(inputs, entry, notes, make, files, class_files, draft)
 
 
 @contextlib.contextmanager

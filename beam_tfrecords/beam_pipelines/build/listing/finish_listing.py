@@ -36,6 +36,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     names_several,
     split_of_word,
 )
+from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, printable, skipped_kind
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection
@@ -334,8 +335,9 @@ def _join_tables(listing: Listing, spec: BuildSpec, source: Source, tally: Tally
     def read(_: Sequence[str]) -> Iterator[Row]:
         return ({"key": key} for refs in read_light(listing) for key in refs.keys)
 
-    add, notes = source.description.join.fit(ReadTable(", ".join(spec.input), ("key",), read))
-    tally.notes += notes
+    join = source.description.join
+    add, notes, table = join.fit(ReadTable(", ".join(spec.input), ("key",), read))
+    tally.notes += [*notes, *describe_ledger(find_unused(table, join.cells.needed))]
     plan = dataclasses.replace(plan_listing(spec, source), selection=EVERYTHING, summarizes_folders=False)
     return write_listing(add(read_refs(listing)), folder, plan=plan, stem="joined-")
 

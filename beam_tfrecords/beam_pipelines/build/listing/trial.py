@@ -177,7 +177,7 @@ def _with_drafts(error: RequestError, spec: BuildSpec) -> RequestError:
 
 def _draft(spec: BuildSpec) -> tuple[list[Suggestion], str]:
     """Suggests a mapping that is drafted from the documents of an input, or says that some may annotate the images."""
-    from beam_tfrecords.transforms.sources.annotated.drafting import describe_draft, find_drafts, suggest_drafts
+    from beam_tfrecords.transforms.sources.meaning.drafting import describe_draft, find_drafts, suggest_drafts
 
     texts, document = find_drafts(name_inputs(spec.input).paths[0])
     if len(texts) > 1:

@@ -24,6 +24,7 @@ from beam_tfrecords.transforms.sources.annotated.coco_file import (
     read_coco,
 )
 from beam_tfrecords.transforms.sources.annotated.shell import Annotated, AnnotatedSource, refuse_folders_as_splits
+from beam_tfrecords.transforms.sources.description import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing_names
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -38,7 +39,6 @@ from beam_tfrecords.transforms.sources.inputs import (
     has_wildcards,
     quote_input,
 )
-from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenRequest

@@ -29,8 +29,8 @@ from beam_tfrecords.transforms.objects.polygons import (
 from beam_tfrecords.transforms.refs.sample_refs import Scalar, object_mask
 from beam_tfrecords.transforms.sources.annotated.json_stream import JsonError, read_arrays
 from beam_tfrecords.transforms.sources.annotated.shell import describe_bare
+from beam_tfrecords.transforms.sources.description import STRUCTURE
 from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.meaning.ledger import STRUCTURE
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tally import Tally

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.transforms.sources.annotated.mapping import RUNS, DocumentMapping, Expression
-from beam_tfrecords.transforms.sources.meaning.ledger import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE
+from beam_tfrecords.transforms.sources.description import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE
 
 # Functions that take all values of an object, whose names are data.
 _TAKE_ALL = frozenset({"elements", "items", "flags", "values", "keys"})

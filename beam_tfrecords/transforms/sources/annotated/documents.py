@@ -30,7 +30,6 @@ from beam_tfrecords.transforms.sources.annotated.mapping import (
     Expression,
     mapping_names,
     number_names,
-    parse_mapping,
     read_mapping,
 )
 from beam_tfrecords.transforms.sources.annotated.shell import (
@@ -105,27 +104,19 @@ def open_input(request: OpenRequest) -> MakeSource:
     """
     inputs, spec, needs = request.inputs, request.spec, request.needs
     refuse_folders_as_splits(inputs, spec.source, needs)
-    text = ""
-    if spec.source == VOC:
-        mapping = _open_voc(inputs, needs)
-    else:
-        mapping, text = _read_mapping(spec, inputs)
+    mapping = _open_voc(inputs, needs) if spec.source == VOC else _read_mapping(spec)
     notes = []
-    if text:
-        from beam_tfrecords.transforms.sources.annotated.drafting import describe_draft
-
-        notes += [f"mapping drafted from the documents: {describe_draft(text)}"]
     documents = list(_list_documents(inputs, spec, mapping, needs))
     if needs.splits.are_auto and not inputs.splits and not any(holds_one(one.below, mapping) for one in documents):
         files = [one.file.path for one in documents if one.file]
         splits = splits_of_names(files)
         notes += describe_splits(files, splits, inputs)
         documents = [dataclasses.replace(one, named=split) for one, split in zip(documents, splits, strict=True)]
-    return functools.partial(DocumentSource, mapping, documents, inputs, notes, text, spec.source == VOC)
+    return functools.partial(DocumentSource, mapping, documents, inputs, notes, spec.source == VOC)
 
 
-def _read_mapping(spec: SourceSpec, inputs: Inputs) -> tuple[DocumentMapping, str]:
-    """Returns the mapping of the request, and its text if it was drafted."""
+def _read_mapping(spec: SourceSpec) -> DocumentMapping:
+    """Returns the mapping of the request."""
     mapping, save_mapping = spec.mapping, spec.save_mapping
     if mapping and save_mapping:
         raise RequestError(
@@ -136,13 +127,7 @@ def _read_mapping(spec: SourceSpec, inputs: Inputs) -> tuple[DocumentMapping, st
             "`source=documents` needs `mapping`, which says where things are, or `save_mapping` to draft it",
             code="missing_setting",
         )
-    if not save_mapping or storage.exists(save_mapping):
-        return read_mapping(mapping or save_mapping or ""), ""
-    # Only new formats need it.
-    from beam_tfrecords.transforms.sources.annotated.drafting import draft
-
-    text = draft(inputs)
-    return parse_mapping(save_mapping, text.encode()), text
+    return read_mapping(mapping or save_mapping or "")
 
 
 def _open_voc(inputs: Inputs, needs: Needs) -> DocumentMapping:
@@ -183,11 +168,13 @@ def _list_documents(inputs: Inputs, paths: PathSettings, mapping: DocumentMappin
                 "those in it",
                 code="invalid_mapping",
             )
+        beside, folder = (root,), path
         if mapping.image_folder:
             _check_folders(path, mapping, needs)
-        beside = (storage.join(root, mapping.image_folder) if mapping.image_folder else root,)
+            beside, folder = (storage.join(root, mapping.image_folder),), storage.join(root, mapping.document_folder)
         is_empty = not mapping.image_folder
-        for file in sorted(storage.list_files(path, literal=True), key=lambda one: one.path):
+        listed = storage.list_files(folder, literal=True) if storage.is_folder(folder) else ()
+        for file in sorted(listed, key=lambda one: one.path):
             below = file.path[len(root) + 1 :]
             if is_utf8(below) and _fits(below, mapping.documents) and skipped_kind(below) != "hidden":
                 is_empty = False
@@ -240,7 +227,6 @@ class DocumentSource(AnnotatedSource):
       documents: the documents.
       inputs: inputs of the request.
       notes: notes on their splits.
-      draft: the mapping as YAML, if it was drafted from the documents.
       is_known: whether the mapping is known to fit; otherwise the first samples show it.
       needs: requested contents.
     """
@@ -251,7 +237,6 @@ class DocumentSource(AnnotatedSource):
         documents: Sequence[_Document],
         inputs: Inputs,
         notes: Sequence[str],
-        draft: str,
         is_known: bool,
         needs: Needs,
     ) -> None:
@@ -275,7 +260,6 @@ class DocumentSource(AnnotatedSource):
         self._describe(
             provides=contents_in(found),
             columns=tuple(mapping.values),
-            draft=draft,
             labels=Labels(
                 tuple(dict.fromkeys(names.values())), may_be_indices=not (mapping.class_names or mapping.has_names)
             ),

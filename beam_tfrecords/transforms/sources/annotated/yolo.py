@@ -41,10 +41,8 @@ from beam_tfrecords.transforms.sources.annotated.yolo_labels import (
     read_objects,
     read_text,
 )
-from beam_tfrecords.transforms.sources.description import Description, Labels
+from beam_tfrecords.transforms.sources.description import KEYPOINTS, OUTLINE, Description, Labels
 from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input, split_of_word
-from beam_tfrecords.transforms.sources.meaning.ledger import KEYPOINTS as POINTS
-from beam_tfrecords.transforms.sources.meaning.ledger import OUTLINE
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
@@ -92,7 +90,7 @@ class YoloSource(AnnotatedSource):
 
     description = Description(
         provides=frozenset({Content.IMAGE, *CLASSES, *OUTLINES, Content.KEYPOINTS}),
-        uses={OUTLINE_VALUES: OUTLINE, KEYPOINT_VALUES: POINTS},
+        uses={OUTLINE_VALUES: OUTLINE, KEYPOINT_VALUES: KEYPOINTS},
     )
 
     def __init__(self, data: YoloData, places: YoloPaths, inputs: Inputs, needs: Needs) -> None:

@@ -13,7 +13,7 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_polygons
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.path_rule import is_inside
 from beam_tfrecords.transforms.sources.tables.box_cells import MOST_SHARE
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
@@ -73,7 +73,7 @@ class LabelFiles:
         folder, _, name = image.rpartition("/")
         if folder not in self.folders:
             self.folders[folder] = retry_faults(folder, lambda: self._find(folder))
-        return storage.join(self.folders[folder], f"{_stem(name)}.txt")
+        return storage.join(self.folders[folder], f"{stem_of(name)}.txt")
 
     def _notes(self) -> Iterator[str]:
         """Yields notes on labels in folders where Ultralytics does not look."""
@@ -160,11 +160,6 @@ def _label_names(folder: str) -> Iterator[str]:
 
 def _has_labels(folder: str) -> bool:
     return any(True for _ in itertools.islice(_label_names(folder), 1))
-
-
-def _stem(name: str) -> str:
-    stem, dot, _ = name.rpartition(".")
-    return stem if dot else name
 
 
 def read_objects(

@@ -17,9 +17,9 @@ from beam_tfrecords.transforms.mapping.open_sample import find_listed, parts_of,
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.sample_objects import to_source
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Locator, PixelRange, Range, SampleRef
+from beam_tfrecords.transforms.sources.description import BOX, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.meaning.ledger import BOX, STRUCTURE, Uses
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.partition import StagingFiles
 from beam_tfrecords.transforms.sources.path_rule import resolve

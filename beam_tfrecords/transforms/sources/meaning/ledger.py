@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.escaping import escape
@@ -17,20 +17,11 @@ from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
+from beam_tfrecords.transforms.sources.description import KEYPOINTS, OUTLINE, Uses
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.roles import Role, roles_of
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
-
-# Field of an input -> prefixes of the layout's fields that store it. A field without prefixes is not stored itself: it
-# identifies an image, a class or a split.
-Uses: TypeAlias = Mapping[str, Sequence[str]]
-STRUCTURE: Sequence[str] = ()
-# Where the classes, boxes and outlines of annotated objects are stored.
-CLASS = ("label", "objects.index", "objects.id", "objects.name", "mask.")
-BOX = ("objects.",)
-OUTLINE = ("objects.polygon", "objects.mask", "mask.")
-KEYPOINTS = ("objects.keypoint_",)
 
 # First field that stores a content -> the layouts that have it.
 _LAYOUTS = {

@@ -11,7 +11,6 @@ from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content, contents_in
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
-from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tables.joined_rows import fit_all
@@ -177,8 +176,8 @@ class JoinListed:
         label = find_label(self.table)
         return None if label in self.cells.needed else label
 
-    def fit(self, keys: Table) -> tuple[Callable[[Iterable[SampleRef]], Iterator[SampleRef]], list[str]]:
-        """Returns a function that adds the joined values to samples, and notes.
+    def fit(self, keys: Table) -> tuple[Callable[[Iterable[SampleRef]], Iterator[SampleRef]], list[str], Table]:
+        """Returns a function that adds the joined values to samples, notes, and a table of the columns that it can add.
 
         Args:
           keys: a table with the keys of all samples in its only column.
@@ -189,7 +188,6 @@ class JoinListed:
         joins, notes = fit_all(self.joins, keys)
         needed = {*self.cells.needed}
         columns = [name for join in joins for name in join.names]
-        notes += describe_ledger(find_unused(dataclasses.replace(self.table, columns=columns), needed))
         joins = [join for join in joins if needed & join.names.keys()]
 
         def add(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
@@ -200,7 +198,7 @@ class JoinListed:
                     rows = [of[ref.key] for of in found]
                     yield ref if ref.failure else self._join(ref, rows)
 
-        return add, notes
+        return add, notes, dataclasses.replace(self.table, columns=columns)
 
     def _join(self, ref: SampleRef, rows: Iterable[Any]) -> SampleRef:
         of, row = self.cells.columns, dict[str, Any]()

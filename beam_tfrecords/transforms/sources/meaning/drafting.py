@@ -28,7 +28,7 @@ _MOST_DOCUMENTS, _MOST_BYTES, _MOST_LINES = 20, 16 << 20, 500
 _MOST_MEASURED, _MOST_DRAFTS = 20, 4
 
 
-def draft(inputs: Inputs) -> str:
+def draft_mapping(inputs: Inputs) -> str:
     """Returns a mapping for the documents of an input, as YAML.
 
     Raises:
