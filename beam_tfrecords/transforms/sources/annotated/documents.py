@@ -292,7 +292,7 @@ class DocumentSource(AnnotatedSource):
                 root: list(self._list(root, prefix)) for root, prefix in zip(roots, key_prefixes(roots), strict=True)
             }
         self.folders = [*self._inputs.paths, *images]
-        self._known |= {one.file.path for one in self.documents if one.file and self._reads_documents}
+        self._known |= {one.file.path for one in documents if one.file and self._reads_documents}
         self._finders = {
             roots: ImageFinder(itertools.chain.from_iterable(map(images.__getitem__, roots)))
             for roots in {one.roots for one in documents}

@@ -58,7 +58,9 @@ def find_formats(tree: FolderTree, roots: Sequence[str]) -> dict[str, str]:
         others = {**folder.others}
         part = path.rpartition("/")[2].lower()
         if others.get(".xml") and (part.startswith("annotation") or part == "xmls" or folder.images):
-            kinds.setdefault(VOC, f"{path}/*.xml")
+            names = [one for one in tree.others(path) if one.lower().endswith(".xml")][:_MOST_LOOKED_INTO]
+            if not roots or any(b"<annotation" in _read_start(_below(roots, path, one)) for one in names):
+                kinds.setdefault(VOC, f"{path}/*.xml")
         in_labels = (others.get(".txt", 0) > 1 and part == "labels") or "/labels/" in f"/{path}/"
         if others.get(".txt") and (in_labels or (folder.images and roots)):
             stems = {one.rpartition(".")[0]: one for one in tree.others(path) if one.endswith(".txt")}
