@@ -17,8 +17,7 @@ the base, with its own changes:
     settings: those of `build`, with paths relative to the tree; null removes a setting.
     before: what the case that this one changes gives, before this one: `version`, into the same output, or `dataset`,
       which is then the input, without other settings of that case.
-    gives: what happens, which `pytest tests/cases --update-cases` writes: of a published dataset only the difference
-      from the case that this one changes; null stands for what is gone.
+    gives, refused, offers, fails, failures: what happens: see `tests.cases.outcomes`.
 
 In names of files, `{0..9}` and `{a,b}` expand as in a shell. Values may have the tags of `tests.cases.values`.
 """
@@ -44,6 +43,8 @@ from tests.cases.values import add_tags, expand, parquet_of
 from tests.pictures import picture
 
 FOLDER = Path(__file__).parent
+# What a case says that happens.
+OUTCOME = ("gives", "refused", "offers", "fails", "failures")
 Tree = dict[str, Any]
 
 
@@ -63,7 +64,7 @@ class Case:
       counts: whether records that are alike are counted.
       settings: of the request.
       before: "version", "dataset" or "".
-      gives: what the file says that happens; None in a new case.
+      stated: what the file says that happens.
     """
 
     area: str
@@ -77,10 +78,27 @@ class Case:
     counts: bool
     settings: Tree
     before: str
-    gives: Any
+    stated: Tree
 
     def __str__(self) -> str:
         return f"{self.area}: {self.name}"
+
+    @functools.cached_property
+    def shown(self) -> Mapping[str, str]:
+        """Path -> the description of its picture; also the end of a path, if all pictures that have it are alike."""
+        files = {name: value for name, value in self.files.items() if name in self.images}
+        files |= {name: "gray 8x8" for name, value in self.files.items() if value == PLAIN}
+        members = {
+            member.rstrip("+"): next(iter(value.values()), None) if isinstance(value, dict) else value
+            for packed in self.archives.values()
+            for member, value in packed.items()
+        }
+        found: dict[str, set[str]] = {}
+        for name, value in [*files.items(), *members.items()]:
+            above = name.split("/")
+            for level in range(len(above)):
+                found.setdefault("/".join(above[level:]), set()).add(str(value))
+        return {name: min(descriptions) for name, descriptions in found.items() if len(descriptions) == 1}
 
     def write(self, root: Path) -> None:
         """Writes the tree below a folder, but for files that are there."""
@@ -114,12 +132,10 @@ def read_area(area: str) -> dict[str, Case]:
     return cases
 
 
-# Characters of a collection that is written in one line.
-_SHORT = 100
 # Rejected samples do not stop a build, so that a case shows all of them.
 _DEFAULTS = {"max_failures": 1, "image_encoding": "png"}
 PLAIN = picture("gray 8x8")
-_EMPTY = Case("", "", "", {}, frozenset(), {}, {}, {}, False, _DEFAULTS, "", None)
+_EMPTY = Case("", "", "", {}, frozenset(), {}, {}, {}, False, _DEFAULTS, "", {})
 # What is built before a case -> settings that go with it.
 _BEFORE = {"version": {"versioned": True, "guard": "off"}, "dataset": {"input": "built", "max_failures": 1}}
 _LINES = (".jsonl", ".ndjson", ".odgt", ".manifest")
@@ -141,7 +157,7 @@ add_tags(_Loader)
 
 def _change(base: Case, area: str, name: str, stated: Tree) -> Case:
     known = {"tree", "images", "files", "edit", "drop", "archives", "pack", "damage", "counts", "settings"}
-    assert stated.keys() <= known | {"before", "gives"}, f"{name}: {stated.keys() - known}"
+    assert stated.keys() <= {*known, "before", *OUTCOME}, f"{name}: {stated.keys() - known}"
     before = stated.get("before", "")
     images = {name: value for names, value in stated.get("images", {}).items() for name in expand(names)}
     plain = {name.replace("+", " "): PLAIN for word in stated.get("tree", "").split() for name in expand(word)}
@@ -166,7 +182,8 @@ def _change(base: Case, area: str, name: str, stated: Tree) -> Case:
     members = {name: _merged(base.archives.get(name, {}), some) for name, some in packed.items() if some is not None}
     archives = _merged(base.archives, {**packed, **members})
     pictures = (base.images | images.keys()) - others.keys()
-    given = archives, pack, damage, stated.get("counts", base.counts), settings, before, stated.get("gives")
+    happens = {key: stated[key] for key in OUTCOME if key in stated}
+    given = archives, pack, damage, stated.get("counts", base.counts), settings, before, happens
     return Case(area, name, base.name, files, frozenset(pictures), *given)
 
 
@@ -226,73 +243,3 @@ def _xml(value: Mapping[str, Any]) -> Iterator[str]:
     for name, inner in value.items():
         for one in inner if isinstance(inner, list) else [inner]:
             yield f"<{name}>{''.join(_xml(one)) if isinstance(one, dict) else escape(str(one))}</{name}>"
-
-
-def published_by(case: Case | None) -> Tree:
-    """Returns the whole of what a case publishes, or the nearest of those that it changes."""
-    if case is None:
-        return {}
-    above = published_by(read_area(case.area)[case.of] if case.of else None)
-    gives = case.gives or {}
-    if gives == SAME or "refused" in gives or "fails" in gives:
-        return above
-    return {
-        name: {**above.get(name, {}), **value} if isinstance(value, dict) else value
-        for name, value in {**above, **gives}.items()
-    }
-
-
-SAME = "the same"
-
-
-def difference(gives: Tree, above: Tree) -> Any:
-    """Returns what differs from the whole that another case publishes."""
-    changed: Tree = {}
-    for name in dict.fromkeys([*gives, *above]):
-        new, old = gives.get(name), above.get(name)
-        if isinstance(new, dict) and isinstance(old, dict):
-            new = {key: new.get(key) for key in sorted(new.keys() | old.keys()) if new.get(key) != old.get(key)} or old
-        if new != old:
-            changed[name] = new
-    return changed or SAME
-
-
-def update(case: Case, gives: Any) -> None:
-    """Writes what a case gives into its file, and leaves all other lines as they are."""
-    path = FOLDER / f"{case.area}.yaml"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    names = [_name_at(line) for line in lines]
-    begin = names.index(case.name) + 1
-    end = next((number for number in range(begin, len(lines)) if names[number] is not None), len(lines))
-    block = lines[begin:end]
-    tail = []
-    while block and (not block[-1].strip() or block[-1].startswith("#")):
-        tail.insert(0, block.pop())
-    begin_of_gives = next((number for number, line in enumerate(block) if line.startswith("  gives:")), len(block))
-    block = block[:begin_of_gives]
-    written = yaml.dump(gives, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10_000).splitlines()
-    is_block = isinstance(gives, dict) and not written[0].startswith("{")
-    block += ["  gives:", *(f"    {line}" for line in written)] if is_block else [f"  gives: {written[0]}"]
-    path.write_text("\n".join([*lines[:begin], *block, *tail, *lines[end:]]) + "\n", encoding="utf-8")
-    read_area.cache_clear()
-
-
-def _name_at(line: str) -> str | None:
-    """Returns the name of the case that a line begins."""
-    if not line or line[0] in " #":
-        return None
-    (name,) = yaml.safe_load(line)
-    return str(name)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Indents lists; writes collections that fit into a line in one."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:
-        return super().increase_indent(flow, False)
-
-    def represent_sequence(self, tag: str, sequence: Any, flow_style: Any = None) -> Any:
-        return super().represent_sequence(tag, sequence, len(str(sequence)) < _SHORT)
-
-    def represent_mapping(self, tag: str, mapping: Any, flow_style: Any = None) -> Any:
-        return super().represent_mapping(tag, mapping, len(str(mapping)) < _SHORT)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from beam_tfrecords import BuildError, RequestError, build
-from tests.cases.loading import SAME, Case, difference, published_by, read_area, read_cases, update
-from tests.published import Published, read_failures, read_published
+from tests.cases.loading import Case, read_area, read_cases
+from tests.cases.outcomes import UNTOLD, expected, update
+from tests.published import Published, Record, read_failures, read_published
 from tests.refusals import expect
 
 
@@ -21,12 +23,12 @@ def test_case(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytes
     monkeypatch.chdir(tmp_path / "in")
     previous = build_before(case, tmp_path) if case.before else ""
     case.write(Path())
-    gives = Outcome(case, tmp_path, previous).of(case.settings)
+    outcome = Outcome(case, tmp_path, previous).of(case.settings)
     if pytestconfig.getoption("--update-cases", False):
         assert not hasattr(pytestconfig, "workerinput"), "one process writes the file"
-        update(case, gives)
+        update(case, outcome)
         return
-    assert gives == case.gives, "if what happens is right: pytest tests/cases --update-cases"
+    assert outcome == expected(case), "if what happens is right: pytest tests/cases --update-cases"
 
 
 def build_before(case: Case, folder: Path) -> str:
@@ -46,8 +48,7 @@ class Outcome:
 
     def __init__(self, case: Case, folder: Path, previous: str) -> None:
         self._folder, self._builds, self._previous = folder, 0, previous
-        self._counts, self._is_version = case.counts, case.before == "version"
-        self._above = published_by(read_area(case.area)[case.of] if case.of else None)
+        self._counts, self._is_version, self._pictures = case.counts, case.before == "version", case.shown
 
     def of(self, settings: Mapping[str, Any], *, is_offered: bool = False) -> Any:
         """Returns what a request gives; that of an offer must not be refused."""
@@ -68,19 +69,18 @@ class Outcome:
             plain = {name: value for name, value in settings.items() if name not in of_versions}
             fresh = build(output=f"{output}-fresh", quiet=True, **plain)
             assert [*read_published(fresh.path).shards.values()] == [*published.shards.values()]
-        return difference(self._published(published), self._above)
+        return self._published(published)
 
     def _refusal(self, settings: Mapping[str, Any], error: RequestError) -> dict[str, Any]:
         expect(error.code, *error.settings).check(error)
-        gives: dict[str, Any] = {"refused": error.code, "says": self._shown(error.message)}
+        offers = {}
         for suggestion in error.suggestions:
             changed = {name: value for name, value in {**settings, **suggestion.settings}.items() if value is not None}
-            offers = gives.setdefault("offers", {})
             found = self.of(changed, is_offered=True)
-            if self._counts and found != SAME:
-                found = {name: value for name, value in found.items() if name not in ("notes", "ledger")}
+            if self._counts:
+                found = {name: value for name, value in found.items() if name not in UNTOLD}
             offers[self._shown(str(suggestion).replace("`", ""))] = found
-        return gives
+        return {"refused": f"{error.code}: {self._shown(error.message)}", **({"offers": offers} if offers else {})}
 
     def _published(self, published: Published) -> dict[str, Any]:
         manifest, records = published.manifest, sorted(published.records, key=lambda one: (one.split, one.key))
@@ -90,9 +90,10 @@ class Outcome:
         if self._is_version:
             is_new = published.path != self._previous
             counts |= {name: count for name, count in manifest["reuse"].items() if count} if is_new else {"new": 0}
-        shown = {f"{one.split} {one.key}": published.describe(one) for one in records}
+        shown = {f"{one.split} {one.key}": self._describe(published, one) for one in records}
+        classes = manifest["class_names"]
         gives = {
-            "classes": ", ".join(manifest["class_names"]),
+            "classes": "" if classes == sorted(words_of(shown.values()) & {*classes}) else ", ".join(classes),
             "records": shown,
             "failures": self._failures(published.failures),
             "counts": counts,
@@ -105,6 +106,12 @@ class Outcome:
         gives = {name: value for name, value in gives.items() if value}
         return count_alike(gives) if self._counts else gives
 
+    def _describe(self, published: Published, record: Record) -> str:
+        """Returns what a record has, with `image` for the picture that the tree has by the record's key."""
+        shown, *rest = published.describe(record).split("; ", 1)
+        is_told = not self._counts and self._pictures.get(record.key) == shown
+        return "; ".join(["image" if is_told else shown, *rest])
+
     def _failures(self, failures: Mapping[str, str]) -> dict[str, str]:
         return {key: self._shown(text) for key, text in failures.items()}
 
@@ -112,19 +119,21 @@ class Outcome:
         return text.replace(f"{self._folder}/in", "/data").replace(str(self._folder), "/tmp")
 
 
-def count_alike(gives: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns split -> number of records that have the same besides a gray picture; leaves out what is skipped.
+def words_of(texts: Iterable[str]) -> set[str]:
+    """Returns labels and the classes of objects in what records have, and other words."""
+    box = r" -?[\d.]+(?:,-?[\d.]+){3}.*"
+    parts = (word for text in texts for word in re.split(r"; | \+ | \| ", text))
+    return {re.sub(box, "", word) for word in parts}
 
-    Classes are left out too if they are what records have.
-    """
+
+def count_alike(gives: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns split -> number of records that have the same besides a gray picture; leaves out what is skipped."""
     counts: dict[str, Counter[str]] = {}
     for name, shown in gives["records"].items():
         without = "; ".join(part for part in shown.split("; ") if part != "gray 8x8")
         counts.setdefault(name.partition(" ")[0], Counter())[without] += 1
     counted = {split: ", ".join(f"{n} {what}".strip() for what, n in count.items()) for split, count in counts.items()}
-    found = ", ".join(sorted({what for count in counts.values() for what in count}))
-    told = {"records", "skipped", *(["classes"] if gives.get("classes") == found else [])}
-    return {**counted, **{name: value for name, value in gives.items() if name not in told}}
+    return {**counted, **{name: value for name, value in gives.items() if name not in ("records", "skipped")}}
 
 
 def _ledger(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -1,0 +1,215 @@
+"""What the file of a case says that happens, which `pytest tests/cases --update-cases` writes.
+
+    gives: what is published, or `the same`.
+    refused: code and message of a refusal, or `the same`.
+    offers: command of a refusal -> what it gives.
+    fails: the message of a build that fails.
+    failures: its rejected samples.
+
+Of what is published only the difference from the nearest case above that publishes is written; null stands for what is
+gone. `refused: the same` has the message and the offers of the nearest case above that is refused. Records that say the
+same are one line, and so are failures; braces in their names expand as in a shell.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from tests.cases.loading import FOLDER, OUTCOME, Case, Tree, read_area
+from tests.cases.values import expand
+
+SAME = "the same"
+# Characters of a line.
+_WIDTH = 120
+# Names of parts of an outcome whose names may have braces.
+_GROUPED = ("records", "failures")
+
+
+def expected(case: Case) -> Tree:
+    """Returns the whole of what a case's file says that happens."""
+    stated = case.stated
+    if "fails" in stated:
+        return _spread(stated)
+    if stated.get("refused") == SAME:
+        return _above(case, "refused")
+    if "refused" in stated:
+        published = _above_offers(case)
+        offers = {command: _changed(given, published) for command, given in stated.get("offers", {}).items()}
+        return {"refused": stated["refused"], **({"offers": offers} if offers else {})}
+    return _changed(stated.get("gives", SAME), _above(case))
+
+
+def stated(case: Case, outcome: Tree) -> Tree:
+    """Returns what the file of a case says for the whole of what happens."""
+    if "fails" in outcome:
+        return _group(outcome)
+    if "refused" not in outcome:
+        return {"gives": _difference(outcome, _above(case))}
+    if outcome == _above(case, "refused"):
+        return {"refused": SAME}
+    published = _above_offers(case)
+    offers = {
+        command: _group(given) if "fails" in given else _difference(given, published)
+        for command, given in outcome.get("offers", {}).items()
+    }
+    return {"refused": outcome["refused"], **({"offers": offers} if offers else {})}
+
+
+def _above(case: Case, kind: str = "") -> Tree:
+    """Returns the outcome of the nearest case that a case changes which is refused, or which publishes."""
+    while case.of:
+        case = read_area(case.area)[case.of]
+        outcome = expected(case)
+        if kind in outcome if kind else not {"refused", "fails"} & outcome.keys():
+            return outcome
+    return {}
+
+
+def _above_offers(case: Case) -> Tree:
+    """Returns what the offers of a case are compared with."""
+    left_out = UNTOLD if case.counts else ()
+    return {name: value for name, value in _above(case).items() if name not in left_out}
+
+
+# Parts of what an offer gives that a case which counts does not tell.
+UNTOLD = ("notes", "ledger")
+
+
+def _changed(given: Any, above: Tree) -> Tree:
+    if given == SAME:
+        return above
+    if "fails" in given:
+        return _spread(given)
+    parts = {
+        name: {**above.get(name, {}), **value} if isinstance(value, dict) else value
+        for name, value in {**above, **_spread(given)}.items()
+    }
+    return {name: value for name, value in map(_without_nulls, parts.items()) if value}
+
+
+def _without_nulls(part: tuple[str, Any]) -> tuple[str, Any]:
+    name, value = part
+    return name, {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
+
+
+def _difference(outcome: Tree, above: Tree) -> Any:
+    changed: Tree = {}
+    for name in dict.fromkeys([*outcome, *above]):
+        new, old = outcome.get(name), above.get(name)
+        if new == old:
+            continue
+        if isinstance(new, dict) and isinstance(old, dict):
+            new = {key: new.get(key) for key in sorted(new.keys() | old.keys()) if new.get(key) != old.get(key)}
+        changed[name] = new
+    return _group(changed) or SAME
+
+
+def _spread(given: Tree) -> Tree:
+    """Returns parts with a line for each name."""
+    return {
+        part: {one: text for names, text in value.items() for one in expand(names)}
+        if part in _GROUPED and isinstance(value, dict)
+        else value
+        for part, value in given.items()
+    }
+
+
+def _group(whole: Tree) -> Tree:
+    """Returns parts with one line for the names of a split that have the same text."""
+    return {
+        part: _group_names(value) if part in _GROUPED and isinstance(value, dict) else value
+        for part, value in whole.items()
+    }
+
+
+def _group_names(texts: Mapping[str, Any]) -> Tree:
+    alike: dict[Any, list[str]] = {}
+    for name, text in texts.items():
+        alike.setdefault((name.partition(" ")[0] if " " in name else "", text), []).append(name)
+    return {written: text for (_, text), names in alike.items() for written in _braces(names)}
+
+
+def _braces(names: list[str]) -> list[str]:
+    """Returns a name with braces for several, or the names if they have braces of their own."""
+    before = _common_start(names).rstrip("0123456789")
+    after = _common_start([name[len(before) :][::-1] for name in names])[::-1].lstrip("0123456789")
+    inside = [name[len(before) : len(name) - len(after)] for name in names]
+    if all(map(str.isdecimal, inside)):
+        inside.sort(key=int)
+    listed = f"{before}{{{','.join(inside)}}}{after}"
+    ranged = f"{before}{{{inside[0]}..{inside[-1]}}}{after}"
+    for written in (ranged, listed):
+        if len(names) > 1 and sorted(expand(written)) == sorted(names):
+            return [written]
+    return names
+
+
+def _common_start(names: list[str]) -> str:
+    places = zip(*names, strict=False)
+    return "".join(one[0] for one in itertools.takewhile(lambda one: len({*one}) == 1, places))
+
+
+def update(case: Case, outcome: Tree) -> None:
+    """Writes what happens to a case into its file, and leaves all other lines as they are."""
+    path = FOLDER / f"{case.area}.yaml"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    names = [_name_at(line) for line in lines]
+    begin = names.index(case.name) + 1
+    end = next((number for number in range(begin, len(lines)) if names[number] is not None), len(lines))
+    block = lines[begin:end]
+    tail = []
+    while block and (not block[-1].strip() or block[-1].startswith("#")):
+        tail.insert(0, block.pop())
+    starts = tuple(f"  {key}:" for key in OUTCOME)
+    block = block[: next((number for number, line in enumerate(block) if line.startswith(starts)), len(block))]
+    block += [f"  {line}" for line in _written(stated(case, outcome), 2)]
+    path.write_text("\n".join([*lines[:begin], *block, *tail, *lines[end:]]) + "\n", encoding="utf-8")
+    read_area.cache_clear()
+    assert expected(read_area(case.area)[case.name]) == outcome, f"cannot be written: {outcome}"
+
+
+def _name_at(line: str) -> str | None:
+    """Returns the name of the case that a line begins."""
+    if not line or line[0] in " #":
+        return None
+    (name,) = yaml.safe_load(line)
+    return str(name)
+
+
+def _written(whole: Tree, indent: int) -> list[str]:
+    """Returns the lines of a mapping; a part that fits into a line has one."""
+    lines = []
+    for name, value in whole.items():
+        if not value or not isinstance(value, dict | list):
+            lines.append(_dump({name: value}))
+            continue
+        line = _dump({name: value}, is_flow=True)[1:-1]
+        if indent + len(line) <= _WIDTH:
+            lines.append(line)
+            continue
+        inner = _written(value, indent + 2) if isinstance(value, dict) else [_dump([one]) for one in value]
+        lines += [_dump({name: None}).removesuffix(" null"), *(f"  {line}" for line in inner)]
+    return lines
+
+
+def _dump(value: Any, *, is_flow: bool = False) -> str:
+    options: Any = {"default_flow_style": is_flow, "allow_unicode": True, "sort_keys": False, "width": 10_000}
+    return yaml.dump(value, Dumper=_Dumper, **options).rstrip()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a text in one line, and a long name like a short one."""
+
+    def check_simple_key(self) -> bool:
+        return isinstance(self.event, yaml.ScalarEvent) or super().check_simple_key()
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent_text)
