@@ -10,9 +10,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from beam_tfrecords.dataset.opening import open_dataset
-from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck, verify_files
-
 BEAM_TFRECORDS = Path(sys.executable).with_name("beam-tfrecords")
 CLASSES = ["cat", "dog", "Äpfel & Birnen"]
 FLAGS = ["--name=pets", "--splits=train=0.75,validation=0.25", "--image_size=24x32", "--resize_mode=exact"]
@@ -34,13 +31,6 @@ def splits_of(path: Path) -> dict[str, str]:
         for shard in manifest_of(path)["shards"]
         for key in pq.read_table(path / shard["index"])["key"].to_pylist()
     }
-
-
-def find_all(path: Path) -> list[Finding]:
-    """The findings of `verify`, without Beam."""
-    dataset = open_dataset(str(path))
-    check = ShardCheck.of(dataset)
-    return [*verify_files(dataset), *(finding for shard in dataset.shards for finding in check(shard))]
 
 
 def spoil_sources(output: Path, root: Path) -> dict[Path, tuple[bytes, int]]:

@@ -22,10 +22,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+import beam_tfrecords
 from beam_tfrecords.dataset.dataset import open_whole
 from beam_tfrecords.dataset.published import read_changes, read_latest
 from tests.archive_files import tar_of
-from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, find_all, manifest_of, shards_of
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from tests.beam_pipelines.user_folders import UserFolders, damage
 from tests.conftest import Ran
 
@@ -353,7 +354,7 @@ class History:
             assert not before, self._log
             return
         assert latest in after, self._log
-        assert find_all(self._out / latest) == [], self._log
+        assert beam_tfrecords.verify(self._out / latest) == [], self._log
         if self._pinned is not None:
             assert latest == self._pinned, self._log
         if not published:

@@ -320,22 +320,3 @@ def test_a_function_changes_arrays(tmp_path, monkeypatch):
     dataset = build(tmp_path / "in", tmp_path / "out", layout=LAYOUT, map=doubled, array_type="uint16", channels=13)
     for key, image in arrays_of(dataset).items():
         np.testing.assert_array_equal(image, arrays[key.removesuffix(".tif")] * 2)
-
-
-@pytest.mark.parametrize(
-    ("settings", "code", "named"),
-    [
-        ({"layout": "array", "image_encoding": "png"}, "conflicting_settings", ["image_encoding"]),
-        ({"layout": "image", "array_type": "uint8"}, "setting_not_applicable", ["array_type", "layout"]),
-        ({"layout": "image", "pages": "bands"}, "setting_not_applicable", ["pages", "layout"]),
-        ({"layout": "image", "image_encoding": "raw", "channels": 13}, "conflicting_settings", ["channels", "layout"]),
-        ({"layout": {"a": "image.array", "b": "image.encoded"}}, "invalid_layout", ["layout"]),
-        ({"layout": {"a": "image.shape"}}, "invalid_layout", ["layout"]),
-        ({"layout": "array", "near_duplicates": 4}, "setting_not_applicable", ["near_duplicates"]),
-        ({"layout": "array", "where": "brightness > 3"}, "quality_not_measured", ["layout", "where"]),
-    ],
-)
-def test_settings_that_do_not_fit_arrays_are_refused(tmp_path, settings, code, named):
-    write_tiffs(tmp_path / "in", scenes(8, 8, 5))
-    with refuses(code, *named):
-        build(tmp_path / "in", tmp_path / "out", **settings)

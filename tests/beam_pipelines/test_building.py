@@ -12,7 +12,6 @@ import pytest
 import beam_tfrecords
 from beam_tfrecords.errors import BuildError
 from tests.beam_pipelines.dataset_checks import shards_of
-from tests.refusals import refuses
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {"image_size": 16, "splits": {"train": 0.5, "test": 0.5}, "class_names": ["cat", "dog", "Äpfel & Birnen"]}
@@ -33,12 +32,6 @@ def test_settings_have_the_names_of_the_flags_and_the_values_of_a_spec_file(pets
     expected = build(tmp_path / "expected", f"--input={pets}", *flags)
     assert shards_of(tmp_path / "out") == shards_of(expected)
     assert beam_tfrecords.open_dataset(str(expected)).shards == dataset.shards
-
-
-def test_a_misspelt_setting_is_refused_with_the_nearest_one(pets, tmp_path):
-    with refuses("unknown_setting", "image_sise", "image_size"):
-        beam_tfrecords.build(input=pets, output=tmp_path / "out", image_sise=16)
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_build_that_publishes_nothing_raises_an_error_that_names_the_list(pets, tmp_path, beam_workers):

@@ -112,12 +112,3 @@ def test_verify_finds_an_edited_one(pets, tmp_path, build, verify, name):
     ran = verify(tmp_path / "out")
     assert ran.code == 1
     assert f"{name}: has been changed since it was published" in ran.out + ran.err
-
-
-@pytest.mark.parametrize(
-    "flag",
-    ["--homepage=example.org", "--homepage=https://a b", "--license=", "--description=\x07", "--citation=a\n\x07"],
-)
-def test_what_is_no_text_or_url_is_refused(pets, tmp_path, convert, flag):
-    ran = convert(f"--input={pets}", f"--output={tmp_path}", *FLAGS, flag)
-    ran.refused("invalid_value", flag.partition("=")[0].removeprefix("--"))

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import beam_tfrecords
 from tests.annotated_inputs import save_pictures, write_coco
-from tests.beam_pipelines.dataset_checks import find_all, manifest_of, shards_of
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.beam_pipelines.version_builds import Source, with_flags
 
 FLAGS = ["--name=pets", "--image_size=8", "--accept=all"]
@@ -68,7 +69,7 @@ def test_a_class_that_vanished_keeps_its_place_until_classes_are_sorted(source, 
     assert "guard settings: class indices that move: bbb 1 -> 0; before: aaa, bbb; allowed: none\n" in ran.err
     assert source.build(*FLAGS, "--class_order=sorted").code == 0
     assert classes_of(source.latest) == ["bbb"]
-    assert find_all(source.latest) == []
+    assert beam_tfrecords.verify(source.latest) == []
 
 
 def test_every_index_that_another_order_moves_is_named(source, add):
@@ -132,7 +133,7 @@ def test_categories_of_coco_keep_their_indices(source, tmp_path):
     assert ran.code == 0, ran.err
     assert classes_of(source.latest) == [*before, "aardvark"]
     assert (source.latest / "label_map.pbtxt").read_text().startswith(label_map)
-    assert find_all(source.latest) == []
+    assert beam_tfrecords.verify(source.latest) == []
 
 
 def test_labels_that_are_indices_are_not_renumbered_and_the_guard_says_what_they_meant(source, picture, save):
@@ -145,12 +146,6 @@ def test_labels_that_are_indices_are_not_renumbered_and_the_guard_says_what_they
     ran = source.convert(*words)
     assert ran.code == 3
     assert "class indices that move: index 0: cat -> 0, index 1: dog -> 1;" in ran.err
-
-
-def test_stable_without_an_earlier_dataset_is_refused(source, add):
-    add("a")
-    ran = source.convert(f"--input={source.folder}", f"--output={source.output}", "--class_order=stable")
-    ran.refused("needs_setting", "class_order", "versioned", "reuse")
 
 
 def test_a_dry_run_shows_the_classes_that_would_move(source, add, run):

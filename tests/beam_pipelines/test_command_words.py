@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of
-from tests.each import each
 
 
 @pytest.fixture(scope="module")
@@ -55,28 +54,6 @@ def test_a_switch_takes_true_and_false(photos, tmp_path, run, word, code):
     words = ["convert", photos, tmp_path / "out", "--image_size=8"]
     assert run(*words).code == 0
     assert run(*words, "--seed=2", word).code == code
-
-
-@each(
-    "words, flag, hint",
-    [
-        (["--image_sise=3"], "image_sise", "--image_size?"),
-        (["--no-upscal"], "no", "--no_upscale?"),
-        (["--workers=4"], "workers", "--direct_num_workers?"),
-        (["--frobnicate"], "frobnicate", "--help"),
-    ],
-)
-@each("start", [[], ["--input=nowhere"], ["nowhere", "out"]], ids=["nothing", "input", "both"])
-def test_an_unknown_flag_is_named_before_anything_else(run, start, words, flag, hint):
-    ran = run("convert", *start, *words)
-    ran.refused("unknown_setting", flag, says=[words[0].partition("=")[0], hint])
-    assert ran.err.count("\n") == 1
-
-
-@pytest.mark.parametrize("command", ["verify", "inspect", "status"])
-def test_an_unknown_flag_of_another_command_is_named(run, built, command):
-    ran = run(command, built, "--verbos")
-    ran.refused("unknown_setting", "verbos")
 
 
 def test_dashes_may_stand_for_underscores(photos, tmp_path, run):

@@ -300,12 +300,6 @@ def test_verify_finds_a_list_of_duplicates_that_lost_a_line(kept, verify, tmp_pa
     assert "duplicates.jsonl: has been changed since it was published" in ran.out
 
 
-def test_an_unknown_rule_is_refused(pets, run, tmp_path):
-    ran = run("convert", f"--input={pets}", f"--output={tmp_path / 'out'}", "--duplicates=remove")
-    ran.refused("invalid_value", "duplicates", says=["duplicates=remove", "keep, drop, fail"])
-    assert not (tmp_path / "out").exists()
-
-
 def test_dropped_copies_are_in_no_count(tmp_path, build):
     """What is counted of the images, as their sizes and formats, is what the dataset holds."""
     source = tmp_path / "in/cat"

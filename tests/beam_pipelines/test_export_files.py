@@ -116,15 +116,6 @@ def test_a_folder_with_files_is_refused_and_kept(pets, run, tmp_path):
     assert open_dataset(pets).verify() == []
 
 
-def test_what_matches_nothing_and_what_does_not_exist_is_refused_before_a_folder_is_made(pets, run, tmp_path):
-    to = f"--to={tmp_path / 'folder'}"
-    run("export", f"--dataset={pets}", to, "--where=label = 'emu'").refused("no_records", says=["emu"])
-    run("export", f"--dataset={pets}", to, "--where=size > 3").refused("invalid_condition")
-    run("export", f"--dataset={pets}", to, "--split=dev").refused("unknown_split")
-    run("export", f"--dataset={tmp_path / 'pets'}", to).refused("no_dataset", "output")
-    assert not (tmp_path / "folder").exists()
-
-
 def test_an_export_that_ends_too_early_says_so(pets, run, tmp_path):
     (shard,) = pets.glob("*train*")
     data = bytearray(shard.read_bytes())
@@ -307,10 +298,3 @@ def test_classes_and_keys_that_differ_by_case_have_files_of_their_own(run, build
     images = [name for name in files_below(tmp_path / "folder") if name.endswith(".jpg")]
     assert len({name.casefold() for name in images}) == 4
     assert not any(".." in name for name in images)
-
-
-def test_another_name_of_the_dataset_is_not_the_folder_to_write(run, tmp_path):
-    ran = run("export", f"--dataset={tmp_path}/out", f"--output={tmp_path}/to")
-    assert ran.code == 2
-    assert "--dataset and --output both name the folder of the dataset" in ran.err
-    assert "--to names the folder to write" in ran.err

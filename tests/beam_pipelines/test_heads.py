@@ -13,7 +13,7 @@ from PIL import Image
 
 import beam_tfrecords
 from beam_tfrecords import Sample
-from tests.beam_pipelines.dataset_checks import find_all, manifest_of, shards_of
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.refusals import refuses
 
 GENDERS = ("m", "f", "f", "m", "m", "f")
@@ -69,7 +69,7 @@ def test_each_column_of_a_table_is_a_class_with_names_of_its_own(tmp_path):
     }
     assert (tmp_path / "out/gender.labels.txt").read_text() == "f\nm\n"
     assert dataset.features["gender"].class_names == ("f", "m")
-    assert (dataset.class_names, find_all(tmp_path / "out")) == ((), [])
+    assert (dataset.class_names, beam_tfrecords.verify(tmp_path / "out")) == ((), [])
 
 
 def test_tensorflow_datasets_describes_each_class(tmp_path):
@@ -138,7 +138,7 @@ def test_a_dataset_with_heads_is_an_input_with_the_same_classes(tmp_path):
     made = beam_tfrecords.build(input=str(tmp_path / "first"), output=str(tmp_path / "second"), quiet=True)
     assert manifest_of(tmp_path / "second")["heads"] == manifest_of(tmp_path / "first")["heads"]
     assert pairs(made) == sorted((1 - gender, age) for gender, age in EXPECTED)
-    assert find_all(tmp_path / "second") == []
+    assert beam_tfrecords.verify(tmp_path / "second") == []
     (tmp_path / "first/gender.labels.txt").write_text("f\nm\nx\n")
     with refuses("edited_class_names", "input", "class_names", says=["gender.labels.txt"]):
         beam_tfrecords.build(input=str(tmp_path / "first"), output=str(tmp_path / "third"), quiet=True)
@@ -159,7 +159,7 @@ def test_dropped_duplicates_are_not_counted(tmp_path):
     counts = manifest_of(tmp_path / "out")["splits"]["train"]["heads"]
     assert sum(counts["gender"].values()) == manifest_of(tmp_path / "out")["records"] == 5
     assert manifest_of(tmp_path / "out")["duplicates"]["groups_with_conflicting_labels"] == 1
-    assert find_all(tmp_path / "out") == []
+    assert beam_tfrecords.verify(tmp_path / "out") == []
 
 
 def test_verify_checks_indices_and_files(tmp_path):
@@ -169,7 +169,7 @@ def test_verify_checks_indices_and_files(tmp_path):
     manifest["splits"]["train"]["heads"]["gender"] = {"f": 2, "m": 4}
     (tmp_path / "out/manifest.json").write_text(json.dumps(manifest))
     (tmp_path / "out/gender.labels.txt").write_text("f\n")
-    found = "\n".join(map(str, find_all(tmp_path / "out")))
+    found = "\n".join(map(str, beam_tfrecords.verify(tmp_path / "out")))
     assert "feature 'age': class 3 is outside the 3 classes" in found
     assert "gender.labels.txt: has been changed" in found
 

@@ -94,12 +94,6 @@ def test_a_condition_without_a_split_looks_into_all(datasets, run, read):
     assert ran.out.count("validation example ") == ran.out.count(" example ") == len(validation)
 
 
-def test_a_condition_that_cannot_be_read_is_refused_in_one_line(datasets, run):
-    ran = run("inspect", f"--dataset={datasets['plain']}", "--where=colour > red")
-    ran.refused("invalid_condition", says=["'colour'", "key, uri"])
-    assert ran.out == ""
-
-
 def test_long_values_are_described_and_not_printed(datasets, run):
     ran = run("inspect", f"--dataset={datasets['raw']}", "--examples=1")
     assert "960 bytes" in ran.out
@@ -131,13 +125,6 @@ def test_one_record_is_shown_and_its_image_is_saved(datasets, run, read, tmp_pat
         Image.open(datasets[name].parent / records[number].row["uri"]).convert("RGB").resize((20, 16)), int
     )
     assert np.abs(saved - picture).mean() < 12
-
-
-def test_a_record_or_a_name_that_is_not_there_is_refused(datasets, run):
-    ran = run("inspect", f"--dataset={datasets['gzip']}", "--image=30")
-    ran.refused("unknown_record", "image", says=["--image=30", "train has 30 records"])
-    ran = run("inspect", f"--dataset={datasets['gzip']}", "--save=x.gif")
-    ran.refused("invalid_value", "save", says=["x.gif", ".jpg, .jpeg, .png"])
 
 
 def test_the_image_of_a_record_without_one_cannot_be_saved(tmp_path, build, run):

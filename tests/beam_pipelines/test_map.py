@@ -486,8 +486,3 @@ def test_functions_that_are_not_there_are_refused(animals, steps, tmp_path, word
     with refuses(refusal):
         beam_tfrecords.build(input=animals, output=tmp_path / "out", map=word)
     assert not (tmp_path / "out").exists()
-
-
-def test_settings_of_a_function_need_one(animals, tmp_path):
-    with refuses("needs_setting", "map_revision", "map"):
-        beam_tfrecords.build(input=animals, output=tmp_path / "out", map_revision="1")

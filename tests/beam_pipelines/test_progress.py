@@ -20,10 +20,8 @@ from beam_tfrecords.beam_pipelines.messages.progress import (
     Progress,
     ProgressLine,
     describe_stage,
-    format_seconds,
     progress_line,
 )
-from beam_tfrecords.beam_pipelines.terminal import format_rate
 from beam_tfrecords.transforms.duplicates import near
 from beam_tfrecords.transforms.duplicates import stage as duplicates
 from beam_tfrecords.transforms.listing import indexing
@@ -134,16 +132,6 @@ def test_a_build_counts_listed_containers_and_searched_ranges(tmp_path, photos, 
     assert len(listed) == 3
     # One of identical images, and one of each band of bits for those that are nearly so.
     assert searched == [6] * 6
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7_260, "2 h 01 min")])
-def test_time_spans_are_shown_in_the_units_that_people_use(seconds, text):
-    assert format_seconds(seconds) == text
-
-
-@pytest.mark.parametrize(("rate", "text"), [(0, "0/s"), (0.0512, "0.051/s"), (1, "1/s"), (12_345.6, "12,346/s")])
-def test_slow_rates_have_decimals(rate, text):
-    assert format_rate(rate) == text
 
 
 def test_without_a_terminal_whole_lines_are_written_and_no_escapes(tmp_path, monkeypatch):

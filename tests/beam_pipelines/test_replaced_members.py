@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.beam_pipelines.dataset_checks import find_all, manifest_of, shards_of
+import beam_tfrecords
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 
 
 def write_archive(path: Path, files: list[tuple[str, Path]]) -> Path:
@@ -42,7 +43,7 @@ def test_the_last_of_several_members_is_the_sample_and_the_others_are_counted(
     assert (manifest["listed"], manifest["records"], manifest["failures"]) == (copies + 1, 2, 0)
     assert manifest["replaced_members"] == copies - 1
     assert f"members of archives that a later member of the same name replaced: {copies - 1}" in ran.out
-    assert find_all(tmp_path / "out") == []
+    assert beam_tfrecords.verify(tmp_path / "out") == []
     (tmp_path / "last").mkdir()
     path = write_archive(tmp_path / "last" / name, [others[0], newer[-1]])
     assert convert(f"--input={path}", f"--output={tmp_path / 'alone'}", *flags).code == 0

@@ -44,11 +44,6 @@ def status(run, source):
     return ask
 
 
-def test_an_output_that_is_not_there_is_refused(run, tmp_path):
-    ran = run("status", f"--output={tmp_path / 'nowhere'}")
-    ran.refused("not_found", "output")
-
-
 def test_an_input_that_is_being_listed(source, status, run):
     source.output.mkdir()
     lease = Lease.take(Workspace(str(source.output)).lease, "process 7 on a machine")

@@ -10,7 +10,6 @@ import struct
 import subprocess
 import termios
 import time
-from importlib.metadata import version
 
 import pytest
 
@@ -69,21 +68,6 @@ def test_a_message_outside_ascii_is_written_too(tmp_path):
     ran = run_script("verify", f"--dataset={tmp_path}/Hündin", PYTHONIOENCODING="ascii")
     assert ran.returncode == 2
     assert rb"H\xfcndin does not exist" in ran.stderr
-
-
-def test_quiet_says_nothing_of_a_build_that_succeeds(photos, tmp_path, run):
-    ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=8", "--quiet")
-    assert (ran.code, ran.out, ran.err) == (0, "", "")
-
-
-def test_quiet_still_says_why_a_request_is_refused(tmp_path, run):
-    ran = run("convert", f"--input={tmp_path / 'nowhere'}", f"--output={tmp_path / 'out'}", "--quiet")
-    assert ran.code == 2
-    assert "nowhere does not exist" in ran.err
-
-
-def test_the_version_is_that_of_the_package(run):
-    assert run("--version").out == f"beam-tfrecords {version('beam-tfrecords')}\n"
 
 
 def shown_progress(folder, columns: int) -> str:

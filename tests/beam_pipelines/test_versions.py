@@ -17,7 +17,6 @@ from beam_tfrecords import open_dataset
 from beam_tfrecords.dataset.versions import new_version
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
-from tests.refusals import Refusal
 from tests.tensorflow import load
 
 pytestmark = pytest.mark.tensorflow
@@ -106,23 +105,6 @@ def test_what_is_left_of_a_removed_version_goes_and_a_version_that_lost_its_succ
     touch(source, 3)
     assert source.build("--keep_versions=1", "--grace=0s").code == 0
     assert source.versions == [*([] if checkpoint else [old.name]), source.latest.name]
-
-
-@pytest.mark.parametrize(
-    ("words", "refusal"),
-    [
-        (["--keep_versions=2"], Refusal("needs_setting", "keep_versions", "versioned")),
-        (["--versioned", "--overwrite"], Refusal("conflicting_settings", "overwrite", "versioned")),
-        (["--versioned", "--keep_versions=0"], Refusal("invalid_value", "keep_versions", says=["1 or more"])),
-        (["--versioned", "--grace=soon"], Refusal("invalid_value", "grace", says=["90s"])),
-        (["--versioned", "--accept=everything"], Refusal("invalid_value", "accept", says=["count, failures, classes"])),
-        (["--reuse=nowhere"], Refusal("no_dataset", "reuse", "output")),
-    ],
-)
-def test_wrong_requests_are_refused(source, words, refusal):
-    ran = source.convert(f"--input={source.folder}", f"--output={source.output}", *words)
-    ran.refused(refusal)
-    assert not source.output.exists()
 
 
 def test_versions_and_datasets_without_versions_do_not_mix(source, build):

@@ -155,29 +155,6 @@ def test_columns_of_the_layout_and_several_labels_are_known(tmp_path, rows, conv
     assert {keys_of_whole[number] for number in kept._kept} == {f"{key}.jpg" for key in keys}
 
 
-@pytest.mark.parametrize(
-    ("where", "words"),
-    [
-        ("heihgt > 3", "did you mean height"),
-        ("offset > 3", "no column 'offset'"),
-        ("height", "not a comparison"),
-        ("label = cat", "quotes"),
-        ("key like height", "not understood"),
-        ("labels = 'cat'", "'cat' in labels"),
-    ],
-)
-def test_what_is_no_condition_is_refused_before_anything_starts(tmp_path, convert, photos, where, words):
-    ran = convert(f"--input={photos[0]}", f"--output={tmp_path / 'out'}", f"--where={where}")
-    ran.refused("invalid_condition", says=[words])
-    assert not (tmp_path / "out").exists()
-
-
-def test_what_is_not_measured_of_kept_files_is_refused(tmp_path, convert, photos):
-    words = [f"--input={photos[0]}", f"--output={tmp_path / 'out'}", "--image_encoding=keep"]
-    ran = convert(*words, "--where=sharpness > 20 and height > 3")
-    ran.refused("quality_not_measured", "where", "image_encoding", says=["sharpness"])
-
-
 def test_images_that_the_listing_rules_out_are_not_read(tmp_path, build, photos):
     folder = tmp_path / "photos"
     write_form("folder", folder)

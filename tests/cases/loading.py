@@ -103,7 +103,7 @@ class Case:
     def write(self, root: Path) -> None:
         """Writes the tree below a folder, but for files that are there."""
         for name, value in self.files.items():
-            path, content = root / name, picture(value, name) if name in self.images else _content(name, value)
+            path, content = root / name, picture(value, name) if name in self.images else content_of(name, value)
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists() or path.read_bytes() != content:
                 path.write_bytes(content)
@@ -197,7 +197,7 @@ def _member(name: str, value: Any) -> Any:
         return {kind: _member(name, inner) if kind in FILLED else inner for kind, inner in value.items()}
     if isinstance(value, str) and _PICTURE.search(name):
         return picture(value, name.rstrip("+"))
-    return _content(name.rstrip("+"), value)
+    return content_of(name.rstrip("+"), value)
 
 
 def _edited(content: Any, place: str, value: Any) -> Any:
@@ -218,9 +218,9 @@ def _index(word: str) -> str | int:
     return int(word) if word.isdecimal() else word
 
 
-def _content(name: str, value: Any) -> bytes:
+def content_of(name: str, value: Any) -> bytes:
     if name.endswith(".gz") and not isinstance(value, bytes):
-        return gzip.compress(_content(name.removesuffix(".gz"), value), mtime=0)
+        return gzip.compress(content_of(name.removesuffix(".gz"), value), mtime=0)
     if isinstance(value, bytes):
         return value
     if name.endswith(".parquet") and not isinstance(value, str):

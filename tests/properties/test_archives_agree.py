@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import BuildError, RequestError, build
@@ -60,7 +62,11 @@ def outcome(settings: dict[str, Any], output: Path, shown: Callable[[str], str])
     except BuildError as error:
         return {"fails": shown(str(error))}
     published = read_published(dataset.path)
+    rows = (row for path in sorted(Path(dataset.path).glob("index/*")) for row in pq.read_table(path).to_pylist())
+    lists = [Path(dataset.path, f"{name}.jsonl").read_text() for name in ("failures", "duplicates")]
     return {
+        "places": {row["key"]: shown(row["uri"]) for row in rows},
+        "lists": [[shown(value) for value in re.findall(r'"uri": "([^"]*)', text)] for text in lists],
         "records": [published.describe(record) for record in published.records],
         "shards": published.shards,
         "failures": {key: shown(text) for key, text in published.failures.items()},
@@ -147,6 +153,26 @@ def test_an_offer_of_an_archive_says_what_it_leaves(tmp_path):
         with pytest.raises(RequestError) as refused:
             build(input=f"{tmp_path}/{name}", output=f"{tmp_path}/out", quiet=True)
         assert "6 images, 2 classes; leaves splits.csv" in [one.gives for one in refused.value.suggestions], name
+
+
+@pytest.mark.parametrize("kind", ["tar.gz", "zip"])
+def test_an_unchanged_archive_is_not_read_again(kind, tmp_path):
+    path, output = tmp_path / f"in.{kind}", tmp_path / "out"
+    WRITERS["class_folders"].write(tmp_path, MEANING)
+    pack_folder(tmp_path / "in", path)
+    settings = {"input": str(path), "output": str(output), "quiet": True, "versioned": True, "guard": "off"}
+    first = build(**settings)
+    # Nobody who reads it would take it for an archive.
+    content, times = path.read_bytes(), path.stat()
+    path.write_bytes(b"x" * len(content))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert build(**settings).path == first.path
+    assert {one.name for one in output.iterdir()} == {Path(first.path).name, "LATEST", "UNCHANGED"}
+    for more in ({"fingerprint": "content"}, {"seed": 1}):  # what says nothing about the bytes reads them
+        with pytest.raises(RequestError):
+            build(**settings, **more)
+    path.write_bytes(content)  # another time is another archive
+    assert build(**settings).path != first.path
 
 
 def _without(text: str, *names: str) -> str:

@@ -17,7 +17,7 @@ from beam_tfrecords.storage.entries import (
     MissingBucketError,
     ServiceFaultError,
 )
-from tests.refusals import Refusal, refuses
+from tests.refusals import refuses
 
 PYTHON_ERROR = """\
 org.apache.flink.runtime.JobException: Recovery is suppressed by NoRestartBackoffTimeStrategy
@@ -160,46 +160,9 @@ def test_a_job_takes_no_more_slots_than_it_is_told_to(words, parallelism, worker
     assert not [word for word in completed if "max_slots" in word]
 
 
-@pytest.mark.parametrize(
-    ("words", "refusal"),
-    [
-        ([], Refusal("setting_not_applicable", "max_slots", says=["--direct_num_workers=NUMBER"])),
-        (["--runner=SparkRunner"], Refusal("setting_not_applicable", "max_slots", says=["--runner=FlinkRunner"])),
-        (
-            ["--runner=FlinkRunner", "--parallelism=4"],
-            Refusal("conflicting_settings", "max_slots", "parallelism", says=["parallelism=4"]),
-        ),
-        (
-            ["--runner=FlinkRunner", "--flink_master=[local]"],
-            Refusal("setting_not_applicable", "max_slots", "flink_master", "parallelism"),
-        ),
-    ],
-)
-def test_max_slots_is_refused_where_it_does_nothing(words, refusal):
-    with refuses(refusal):
-        find_runner([*words, "--max_slots=2"]).complete()
-
-
-@pytest.mark.parametrize("word", ["0", "-1", "few", "1.5", ""])
-def test_max_slots_is_a_whole_number(word):
-    with refuses("invalid_value", "max_slots", says=[f"--max_slots={word}: "]):
-        find_runner(["--runner=FlinkRunner", f"--max_slots={word}"])
-
-
-def test_flink_needs_an_address():
-    with refuses("missing_setting", "flink_master"):
-        find_runner(["--runner=FlinkRunner"]).complete()
-
-
 @pytest.mark.parametrize("runner", ["FlinkRunner", "apache_beam.runners.DataflowRunner"])
 def test_jobs_that_need_no_launcher_may_be_left(runner):
     find_runner([f"--runner={runner}"]).check_detached("no_wait")
-
-
-@pytest.mark.parametrize("arguments", [[], ["--runner=PrismRunner"], ["--runner=SparkRunner"]])
-def test_jobs_that_need_their_launcher_may_not(arguments):
-    with refuses("setting_not_applicable", "no_wait", "runner"):
-        find_runner(arguments).check_detached("no_wait")
 
 
 def test_the_folder_of_a_build_remembers_its_job(tmp_path):

@@ -1,0 +1,28 @@
+"""Where the findings of `verify` go, and that they are those of one run."""
+
+from __future__ import annotations
+
+import json
+
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from beam_tfrecords import build, open_dataset
+from beam_tfrecords.beam_pipelines.commands.verify import find_problems
+from beam_tfrecords.beam_pipelines.runners.execution import Execution
+from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
+from tests.trees import write_tree
+
+
+def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(tmp_path):
+    (tmp_path / "shared").mkdir()
+    other = tmp_path / "shared/findings-00000-of-00001"
+    other.write_text(json.dumps(["pets", "the finding of another run", None, None, False]) + "\n")
+    runner = find_runner(["--runner=PrismRunner", f"--temp_location={tmp_path / 'shared'}"])
+    runner.complete, runner.create = list, lambda options: FnApiRunner()
+    execution = Execution(runner)
+    dataset = build(input=write_tree(tmp_path / "in", "cat/1.png dog/2.png"), output=tmp_path / "out", quiet=True)
+    assert find_problems(open_dataset(dataset), execution) == []
+    (shard,) = (tmp_path / "out").glob("*.tfrecord-*")
+    shard.write_bytes(shard.read_bytes()[:-1])
+    assert {one.file for one in find_problems(dataset, execution)} >= {shard.name}
+    assert list((tmp_path / "shared").iterdir()) == [other]
