@@ -31,6 +31,12 @@ class Suggestion:
     settings: Mapping[str, Any]
     gives: str = ""
 
+    def then(self, other: Suggestion) -> Suggestion:
+        """Returns both, one after the other; of what the other replaces, the meaning says nothing."""
+        is_replaced = self.settings.keys() <= other.settings.keys()
+        said = [one for one in ("" if is_replaced else self.meaning, other.meaning) if one]
+        return Suggestion(", ".join(said), {**self.settings, **other.settings})
+
     def __str__(self) -> str:
         written = (f"`{name}={value!r}`" for name, value in self.settings.items() if value is not None)
         return f"{self.meaning}: {' '.join(written)}"

@@ -19,6 +19,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -345,6 +346,35 @@ def test_features_of_later_records_are_named(tmp_path):
     (tmp_path / "a.tfrecord").write_bytes(b"".join(framed(example_of(one)) for one in many))
     planned = plan(str(tmp_path / "a.tfrecord"), str(tmp_path / "out"))
     assert [(entry.field, entry.count) for entry in planned.ledger] == [(EXTRA, 1)]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "parquet_images", "npz"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_fields_of_one_of_two_inputs_are_named(form, is_first, tmp_path):
+    inputs = []
+    for name in ("a", "b"):
+        rows = [{"image": f"{name}{n}.png", "label": ("cat", "dog")[n % 2]} for n in range(4)]
+        if (name == "a") == is_first:
+            rows = [{**row, EXTRA: f"some words of {n}"} for n, row in enumerate(rows)]
+        for row in rows:
+            (tmp_path / row["image"]).write_bytes(picture("red 8x8"))
+        table = pa.Table.from_pylist(rows)
+        path = tmp_path / f"{name}.{form.partition('_')[0]}"
+        if form == "csv":
+            pa.csv.write_csv(table, path)
+        elif form == "jsonl":
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        elif form == "parquet":
+            pq.write_table(table, path)
+        elif form == "parquet_images":
+            images = [{"bytes": picture("red 8x8"), "path": row["image"]} for row in rows]
+            pq.write_table(table.set_column(0, "image", pa.array(images)), path)
+        else:
+            columns = {key: np.array(column) for key, column in table.to_pydict().items()}
+            np.savez(path, **{**columns, "image": np.zeros((4, 8, 8, 3), np.uint8)})
+        inputs.append(str(path))
+    planned = plan(inputs, str(tmp_path / "out"))
+    assert {entry.field for entry in planned.ledger} == {EXTRA}
 
 
 @pytest.mark.parametrize("layout", [None, "image"])

@@ -133,7 +133,11 @@ def make_ledger(
         uses = dict.fromkeys(uses, STRUCTURE)
     found = [*find_unstored(tally.fields, uses, layout)]
     if seen.table is not None and not spec.needs.takes_all:
-        found += find_unused(seen.table, _used_columns(spec, seen), seen.other_images, count=listing.total)
+        used = _used_columns(spec, seen)
+        found += find_unused(seen.table, used, seen.other_images, count=listing.total)
+        for table in seen.other_tables:
+            used |= {*seen.table.columns, *(entry.field for entry in found)}
+            found += find_unused(table, used)
     if spec.map is None:
         named = spec.class_names
         of_list: dict[Scalar, int] = dict(zip(named.names, named.numbers, strict=False)) if named is not None else {}

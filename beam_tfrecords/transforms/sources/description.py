@@ -80,6 +80,7 @@ class Description:
       images: name of each image of a sample -> whether it is a list of images; empty for rows without images.
       other_images: images of a sample that the request does not use.
       table: columns and first rows of the table; None for a source without columns.
+      other_tables: further tables of the input, with columns that `table` lacks.
       columns: columns of the samples; empty for a source without columns.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
       column_classes: column whose values are class numbers -> class names in index order, if the source declares them;
@@ -106,6 +107,7 @@ class Description:
     images: Mapping[str, bool] = dataclasses.field(default_factory=lambda: {IMAGE: False})
     other_images: Sequence[str] = ()
     table: Table | None = None
+    other_tables: Sequence[Table] = ()
     columns: Sequence[str] = ()
     column_types: Mapping[str, str] | None = None
     column_classes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)

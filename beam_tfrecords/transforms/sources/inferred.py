@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
@@ -23,11 +24,25 @@ class InferredSource(Source):
 
     _needs: Needs
     _pattern: re.Pattern[str] | None
+    _joined: Sequence[str]
 
     def _names_paths(self) -> bool:
         """Whether the request has settings that only apply to this input or to paths below it."""
         folders = self._needs.splits.folders
         return bool(self._spec.globs or folders or self._pattern or self._inputs.splits)
+
+    def _leave_joined(self, folders: FolderSummary, tally: Tally, roots: Mapping[str, str]) -> None:
+        """Removes the files that the request joins from the files that nothing reads.
+
+        Args:
+          folders: folders of all inputs.
+          tally: counts of the listing.
+          roots: key prefix -> folder of an input.
+        """
+        for path, (prefix, root) in itertools.product(self._joined, roots.items()):
+            key = prefix + path.removeprefix(f"{root}/")
+            if path.startswith(f"{root}/") and (left := folders.remove_other(key)) is not None:
+                tally.remove(key, left)
 
     def _infer(self, tree: FolderTree, request: Request, tally: Tally) -> Interpretation:
         """Interprets the folders of an input, and adds notes on the result.
@@ -65,6 +80,7 @@ class InferredSource(Source):
           RequestError: the layout needs a column that is not among these groups.
         """
         self._inputs, self._spec, self._needs = request.inputs, request.spec, needs
+        self._joined = [file.path for one in request.joined for file in one.files]
         self._pattern = compile_pattern(request.spec.label_pattern, needs)
         columns, taken = find_path_columns(self._pattern, needs)
         self._describe(

@@ -24,6 +24,9 @@ _DOCUMENTS = frozenset({
     "manifest", "_success",
 })  # fmt: skip
 # Extensions of images in tables; excludes the rare ones, because a column may be called `mean.rgb`.
+_ABOUT_FOLDER = re.compile(
+    r"readme|licen[cs]e|copying|^cc-|url|link|credit|source|about|md5|sha\d|checksum", re.IGNORECASE
+)
 _USUAL_IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?|jp2|avif|heic|ppm|pgm)$", re.IGNORECASE)
 NOT_AN_IMAGE = "not an image"
 FOLDER_MARKER = "folder marker"
@@ -72,6 +75,11 @@ def unpaired_kind(relative: str, *, arrays: bool = False) -> str | None:
 def is_image_name(text: str) -> bool:
     """Whether a table cell ends with a common image extension."""
     return bool(_USUAL_IMAGE.search(text))
+
+
+def is_about_folder(name: str) -> bool:
+    """Whether a text file says something about a folder, such as a readme, and not about its images."""
+    return bool(_ABOUT_FOLDER.search(name))
 
 
 def stem_of(path: str) -> str:

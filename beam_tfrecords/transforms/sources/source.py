@@ -77,7 +77,9 @@ class Source:
     def for_workers(self) -> ReadPartition:
         """Returns `read` without what only the launcher needs, such as first rows."""
         sent = copy.copy(self)
-        sent.description = dataclasses.replace(self.description, table=None, other_labels=None, join=None)
+        sent.description = dataclasses.replace(
+            self.description, table=None, other_tables=(), other_labels=None, join=None
+        )
         sent.notes, sent.partitions, sent.read_with = [], (), {}
         return sent.read
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgpack
 
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
+from beam_tfrecords.transforms.sources.names import skipped_kind
 from beam_tfrecords.transforms.sources.selection import matches
 
 _MOST_KINDS = 100
@@ -91,6 +92,18 @@ class Tally:
         self.see(key)
         self._count(kind, 1, [key])
         self.folders.add_other(key)
+
+    def remove(self, key: str, left: Sequence[str]) -> None:
+        """Removes a file that was counted as skipped, because the build reads it for another purpose.
+
+        Args:
+          key: key of the file.
+          left: keys of files of its kind that are left.
+        """
+        kind = skipped_kind(key) or ""
+        kind = kind if kind in self.counts else "other"
+        self.counts -= Counter([kind])
+        self.examples[kind] = sorted({*self.examples[kind], *left} - {key})[:_MOST_EXAMPLES]
 
     def see_field(self, file: str, field: str, count: int = 1) -> None:
         """Counts values of a field of the input, whether the build stores them or not."""

@@ -174,7 +174,7 @@ def _other_inputs(spec: BuildSpec, tally: Tally) -> list[Suggestion]:
     tables = [key for key in keys if is_table(key) or key.endswith((".json", ".npz"))]
     # A file of labels beside a file of images needs no suggestion.
     unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
-    by_name = [Suggestion(f"the file {key}", {"input": storage.join(folder, key)}) for key in tables + unsupported]
+    by_name = [Suggestion(f"the file {key}", {"input": storage.join(folder, key)}) for key in unsupported + tables]
     return [*_archives(request, folder, keys), *by_name][:_MOST_CHOICES]
 
 

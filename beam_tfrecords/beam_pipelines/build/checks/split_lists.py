@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import glob
 import io
 import itertools
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
@@ -21,6 +22,7 @@ from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, split_of_folder
+from beam_tfrecords.transforms.stats import share_above
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.listing.listing import Listing
@@ -58,13 +60,18 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
     found = _find_files(folders, without=inputs.paths)
     for extension in _EXTENSIONS:
         paths = found.get(extension, [])
-        lists = {path: split for path in next(iter(group_by_split(paths)), []) if (split := split_of_list(path))}
-        if len(lists) > 1 and keys <= {name for path in lists for name in _find_names(path, stem_of)}:
+        lists, names = _choose_lists(paths, keys)
+        if lists:
             shown = ", ".join(printable(storage.basename(path)) for path in lists)
-            joined = {"join": [f"{split}={path}" for path, split in lists.items()]}
+            settings: dict[str, object] = {"join": [f"{split}={path}" for path, split in lists.items()]}
+            meaning = "the splits of these lists"
+            missing = sum(stem_of(key) not in names for refs in read_light(listing) for key in refs.keys)
+            if missing > spec.max_failures * listing.total:
+                meaning += f", without the {missing:,} images that they lack"
+                settings["max_failures"] = share_above(missing, listing.total)
             raise RequestError(
                 f"{where}: {shown} beside the images have their names, and may be their splits",
-                [Suggestion("the splits of these lists", joined), whole],
+                [Suggestion(meaning, settings), whole],
                 code="unread_lists",
             )
         for path in paths:
@@ -78,13 +85,35 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
                 )
     for path in found.get(_JSON, ()):
         if keys <= _find_names_in_json(path):
+            name = printable(storage.basename(path))
             raise RequestError(
-                f"{where}: {printable(storage.basename(path))} beside the images has their names under the names of "
+                f"{where}: {name} beside the images has their names under the names of "
                 "splits; write the names of each split into a list, and name the lists in `join`, such as "
                 "`join=train=train.txt`",
-                [whole],
+                [dataclasses.replace(whole, meaning=f"{whole.meaning}, without those of {name}")],
                 code="unread_lists",
             )
+
+
+def _choose_lists(paths: Sequence[str], keys: Set[str]) -> tuple[Mapping[str, str], Set[str]]:
+    """Returns path -> split of the lists that have most of the names, and all names in them; both empty without any.
+
+    Args:
+      paths: paths of the lists.
+      keys: names of the images.
+    """
+    every, names = dict[str, str](), set[str]()
+    best: tuple[Mapping[str, str], Set[str]] = {}, frozenset()
+    for group in group_by_split(paths):
+        lists = {path: split for path in group if (split := split_of_list(path))}
+        own = {name for path in lists for name in _find_names(path, stem_of)} if len(lists) > 1 else set()
+        if own and keys <= own:
+            return lists, own
+        every, names = every | lists if own else every, names | own
+        best = max(best, (lists, own), key=lambda one: len(keys & one[1]))
+    # Each domain may have lists of its own.
+    best = max(best, (every, names), key=lambda one: len(keys & one[1]))
+    return best if 2 * len(keys & best[1]) >= len(keys) > 0 else ({}, frozenset())
 
 
 def _wrap_images(files: Iterable[str]) -> list[str]:
@@ -129,9 +158,9 @@ def _read_cells(path: str) -> Iterator[list[str]]:
 
 
 def _find_names(path: str, name_of: Callable[[str], str]) -> Iterator[str]:
-    """Yields the names in the lines and cells of a list or table."""
-    for cells in _read_cells(path):
-        yield from map(name_of, cells)
+    """Yields the names in the lines and cells of a list or table; further numbers in a line are classes."""
+    for line, first, *others in _read_cells(path):
+        yield from map(name_of, (line, first, *(one for one in others if not one.isdecimal())))
 
 
 def _has_splits(path: str) -> bool:

@@ -33,7 +33,7 @@ from beam_tfrecords.transforms.sources.inputs import folder_of_archive, name_inp
 from beam_tfrecords.transforms.sources.meaning.coverage import Coverage, Trial, decide, describe_coverage, measure
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn
-from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.tally import Tally
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ _MOST_DOCUMENTS = 8
 _TABLES = frozenset({"csv", "jsonl", "parquet"})
 # Fields with boxes, by their names or by what their values are.
 _BOXES = re.compile(r"box|annotations \(", re.IGNORECASE)
+# Settings that only say where samples, classes and splits are.
+_PLACES = frozenset({"input", "label_pattern", "splits", "include", "exclude", "image_root", "source"})
 # What a message begins with.
 _INPUT = re.compile(r"^`input=[^`]*`: ")
 # Most requests to try for one refusal, and most settings to add one after the other.
@@ -200,6 +202,7 @@ class _Trials:
       started: when the first request was tried, in seconds.
       tried: number of requests that were tried.
       offered: the requests of the suggestions that were found.
+      read: digests of what these have, with their settings other than `_PLACES`.
       unnamed: suggestions that need a table of colors, which the user has to write.
       implausible: suggestions whose annotations do not fit their images, and why.
       refused: the other suggestions that led to no offer, and why.
@@ -209,6 +212,7 @@ class _Trials:
     started: float = dataclasses.field(default_factory=time.monotonic)
     tried: int = 0
     offered: list[BuildSpec] = dataclasses.field(default_factory=list)
+    read: set[tuple[int, str]] = dataclasses.field(default_factory=set)
     unnamed: list[Suggestion] = dataclasses.field(default_factory=list)
     implausible: list[tuple[Suggestion, RequestError]] = dataclasses.field(default_factory=list)
     refused: list[tuple[Suggestion, RequestError]] = dataclasses.field(default_factory=list)
@@ -218,8 +222,7 @@ class _Trials:
         for one in error.suggestions:
             if one.settings.get("layout") == "image" and "label_column" in said.settings:
                 continue  # The question is which label; leaving labels out does not answer it.
-            meaning = ", ".join(filter(None, (said.meaning, one.meaning)))
-            yield from self._follow(Suggestion(meaning, {**said.settings, **one.settings}), depth)
+            yield from self._follow(said.then(one), depth)
 
     @functools.cached_property
     def _facts(self) -> Facts:
@@ -232,6 +235,8 @@ class _Trials:
         from beam_tfrecords.transforms.sources.meaning.companions import find_rows_of_images
 
         names = {posixpath.basename(path) for path in self._facts.images}
+        # Plain numbers may be anything.
+        names |= {stem for stem in map(stem_of, names) if not stem.isdecimal()}
         paths = [path for path in self._facts.texts if not is_table(path)][:_MOST_DOCUMENTS]
         rows = {path: find_rows_of_images(path, names) for path in paths if names}
         # A list of names says nothing else.
@@ -253,6 +258,11 @@ class _Trials:
             asked = change_request(self.spec, suggestion.settings)
             if asked not in self.offered and (found := try_reading(asked)) is not None:
                 self.offered.append(asked)
+                others = {name: value for name, value in suggestion.settings.items() if name not in _PLACES}
+                read = (found.meaning, repr(sorted(others.items())))
+                if found.is_whole and read in self.read:
+                    return
+                self.read.add(read)
                 coverage = measure(self._facts, found, _name_paths(asked, suggestion.settings))
                 yield dataclasses.replace(suggestion, gives=describe_coverage(coverage)), coverage
         except RequestError as error:
@@ -278,13 +288,16 @@ class _Trials:
 
 
 def _name_paths(spec: BuildSpec, settings: Mapping[str, Any]) -> list[str]:
-    """Returns the paths of a request's inputs, and the words of its other settings that may be paths."""
+    """Returns the paths of a request's inputs, and the words of its other settings that may be paths.
+
+    Whoever reads the images of a folder reads none of the texts in it, so that such a folder is left out.
+    """
+    paths = [*map(folder_of_archive, name_inputs(spec.input).paths)]
+    is_plain = spec.source == "auto" and not spec.mapping
+    plain = {path for path in paths if is_plain and storage.is_folder(path)}
     values = [value for value in settings.values() if isinstance(value, (str, list))]
     words = [word for value in values for word in ([value] if isinstance(value, str) else value)]
-    return [
-        *map(folder_of_archive, name_inputs(spec.input).paths),
-        *(part for word in words for part in re.split("[,=]", word)),
-    ]
+    return [one for one in (*paths, *(part for word in words for part in re.split("[,=]", word))) if one not in plain]
 
 
 def try_reading(spec: BuildSpec) -> Trial | None:

@@ -134,6 +134,7 @@ class ArchiveSource(InferredSource):
         prefix = self.partitions[0].key_prefix
         roots = [f"{partition.uri}#" for partition in self.partitions]
         prefixes = dict.fromkeys(partition.key_prefix for partition in self.partitions)
+        self._leave_joined(folders, tally, {one.key_prefix: f"{one.uri}#" for one in self.partitions})
         tree = folders.joined(prefixes)
         names = [storage.basename(partition.uri) for partition in self.partitions]
         where = quote_input(",".join(self._inputs.paths))

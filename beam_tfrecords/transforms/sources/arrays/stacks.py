@@ -140,6 +140,7 @@ class StackSource(RowSource):
         for stack in self._find(partition):
             if stack.offset is None:
                 check_expansion(stack.count * stack.step, partition.size)
+            self._see_others(partition, stack.column_types, stack.count, tally)
             done = 0
             try:
                 with contextlib.ExitStack() as opened:

@@ -204,8 +204,10 @@ def _as_pairs(twins: Sequence[Twins], request: Request) -> list[Suggestion]:
 
 
 def _with_splits(paths: Sequence[str], request: Request) -> list[str]:
-    """Returns folders as inputs with the splits of their parent folders; [] if their names would clash."""
-    splits = [next(filter(None, map(split_in_name, path.split("/")[:-1])), None) for path in paths]
+    """Returns folders as inputs with the splits in their paths; [] if their names would clash."""
+    # The name of a single folder is that of its dataset.
+    end = None if len(paths) > 1 else -1
+    splits = [next(filter(None, map(split_in_name, path.split("/")[:end])), None) for path in paths]
     inputs = [request.path(path) for path in paths]
     if request.root and all(splits) and len({*splits}) == len(splits):
         return [f"{split}={path}" for split, path in zip(splits, inputs, strict=True)]

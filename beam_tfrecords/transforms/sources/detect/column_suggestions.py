@@ -12,7 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.box_columns import find_sides, has_box_names
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name, is_mask_name, may_be_label
-from beam_tfrecords.transforms.sources.detect.label_columns import Cells, find_labels, find_one_hot
+from beam_tfrecords.transforms.sources.detect.label_columns import Cells, find_labels, find_one_hot, find_words
 from beam_tfrecords.transforms.sources.detect.names import is_annotation
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     find_levels,
@@ -102,13 +102,16 @@ def _suggest_labels(
 
 def suggest_classes(table: Table) -> list[Suggestion]:
     """Suggests columns of words, or named like classes, that may have the classes of boxes."""
-    found = (labels for _, labels in find_labels(*read_cells(table)) if labels.keys() == {"label_column"})
-    cells = first_cells(table, names := [labels["label_column"] for labels in found])
-    return [
-        Suggestion(f"the classes in column {name!r}", {"label_column": name})
-        for name in names
+    read, rows = read_cells(table)
+    found = [labels["label_column"] for _, labels in find_labels(read, rows) if labels.keys() == {"label_column"}]
+    cells = first_cells(table, found)
+    names = [
+        name
+        for name in found
         if is_label_name(name) or not all_numbers([str(cell) for cell in cells[name] if cell is not None])
     ]
+    names = names or find_words(read, rows)
+    return [Suggestion(f"the classes in column {name!r}", {"label_column": name}) for name in names]
 
 
 def _join_words(table: Table, images: Mapping[str, Any]) -> Iterator[Suggestion]:

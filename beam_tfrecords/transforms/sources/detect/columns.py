@@ -202,7 +202,7 @@ def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: li
     if boxes is not None:
         taken.append(describe_boxes(boxes))
         if boxes.label is None and len(needs.class_names) != 1:
-            _refuse_several_classes(table)
+            _refuse_unclear_classes(table)
     return boxes
 
 
@@ -222,14 +222,15 @@ def _label_of_objects(table: Table, settings: TableSettings) -> str | None:
     return settings.label_column or find_label(table) or (by_name[0] if len(by_name) == 1 else None)
 
 
-def _refuse_several_classes(table: Table) -> None:
-    """Refuses boxes beside several columns that may have their classes."""
+def _refuse_unclear_classes(table: Table) -> None:
+    """Refuses boxes beside columns of words that may have their classes."""
     found = suggest_classes(table)
-    if len(found) > 1:
+    if found:
         names = ", ".join(one.settings["label_column"] for one in found)
+        what = "a column that may have" if len(found) == 1 else "several columns that may have"
         raise RequestError(
-            f"{quote_input(table.path)} has boxes and several columns that may have their classes ({names}); name one "
-            f"with `label_column`; {available(table)}",
+            f"{quote_input(table.path)} has boxes and {what} their classes ({names}); name one with `label_column`; "
+            f"{available(table)}",
             [*found, Suggestion("boxes of one class", {"class_names": ONLY_CLASS})],
             code="unclear_label_column",
         )

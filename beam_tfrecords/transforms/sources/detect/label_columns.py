@@ -24,11 +24,13 @@ Cells: TypeAlias = Mapping[str, Sequence[str | int]]
 
 _MOST_LABELS = 2
 _LONGEST_LABEL = 60
+_LEAST_WORDS = 3
 # Here -1 means absent, as in CelebA's attributes.
 _ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
 _VALUE_NAMES = re.compile(r"age$|price|score|rating|value|^target$|^y$")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
-_FRACTION = re.compile(r"-?\d*\.\d+")
+_WORD = re.compile(r"[^\W\d_]+")
+FRACTION = re.compile(r"-?\d*\.\d+")
 _SEPARATORS = re.compile(r"[|;,]")
 
 
@@ -109,15 +111,37 @@ def find_labels(
         yield f"the classes in column {name!r}", {"label_column": name, **several}
         if number == 0:
             yield from _find_heads(cells, rows, labels)
-    for name, values in cells.items():
-        kind = "text" if TEXT_NAMES.search(plain_name(name)) else "float"
-        are_numbers = _are_numbers(values)
-        is_value = not are_numbers if kind == "text" else are_numbers and _VALUE_NAMES.search(plain_name(name))
-        if is_value and name not in labels and values:
-            # Each of several captions of an image has its own row.
-            grouped = {"group_rows": True} if repeats and kind == "text" else {}
-            meaning = "texts" if kind == "text" else "numbers"
-            yield f"the {meaning} in column {name!r}", {"label_column": name, "label_type": kind, **grouped}
+    named_so = {
+        name: kind for name, values in cells.items() if name not in labels and (kind := _kind_by_name(name, values))
+    }
+    for name, kind in (named_so or ({} if labels else _find_values(cells, rows))).items():
+        # Each of several captions of an image has its own row.
+        grouped = {"group_rows": True} if repeats and kind == "text" else {}
+        meaning = "texts" if kind == "text" else "numbers"
+        yield f"the {meaning} in column {name!r}", {"label_column": name, "label_type": kind, **grouped}
+
+
+def _kind_by_name(name: str, values: Sequence[str | int]) -> str | None:
+    """Returns the type of the labels in a column with a usual name of texts or values; None for another name."""
+    plain, are_numbers = plain_name(name), _are_numbers(values)
+    if TEXT_NAMES.search(plain):
+        return "text" if values and not are_numbers else None
+    return "float" if values and are_numbers and _VALUE_NAMES.search(plain) else None
+
+
+def are_texts(values: Sequence[Any]) -> bool:
+    """Whether cells are sentences."""
+    counts = [len(_WORD.findall(value)) if isinstance(value, str) else 0 for value in values]
+    return 2 * sum(count >= _LEAST_WORDS for count in counts) > len(counts)
+
+
+def _find_values(cells: Cells, rows: int) -> Mapping[str, str]:
+    """Returns the only column of texts, or of fractions, and the type of its labels; {} if there are several."""
+    whole = {name: values for name, values in cells.items() if len(values) == rows > 1}
+    texts = [name for name, values in whole.items() if are_texts(values)]
+    numbers = [name for name, values in whole.items() if any(FRACTION.fullmatch(str(value)) for value in values)]
+    numbers = [name for name in numbers if _are_numbers(whole[name]) and not find_sides([*cells])]
+    return {texts[0]: "text"} if len(texts) == 1 else {numbers[0]: "float"} if len(numbers) == 1 else {}
 
 
 def _find_heads(cells: Cells, rows: int, labels: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -150,10 +174,17 @@ def find_only_label(cells: Mapping[str, Sequence[Any]]) -> str | None:
     exact = [name for name in named if plain[name] in ("label", "class", "category")]
     chosen = next((some for some in (exact, named, found) if some), [])
     filled = {name: [one for one in values if one not in (None, "")] for name, values in cells.items()}
-    if not named and len(find_one_hot(filled, max(map(len, cells.values()), default=0))) > 1:
+    one_hot = find_one_hot(filled, max(map(len, cells.values()), default=0))
+    if len(one_hot) > 1 and {*named} <= {*one_hot}:
         return None
     # With both `label` and `label_name`, `label` is chosen.
     return chosen[0] if len(chosen) == 1 else None
+
+
+def find_words(cells: Cells, rows: int) -> list[str]:
+    """Returns the columns of one word, the same in all rows, which may be the class of them all."""
+    alike = [name for name, values in cells.items() if len(values) == rows > 1 and len({*values}) == 1]
+    return [name for name in alike if not _are_numbers(cells[name]) and _may_be_named(name, cells[name])]
 
 
 def _may_be_labels(values: Sequence[Any], *, is_only: bool) -> bool:
@@ -162,7 +193,7 @@ def _may_be_labels(values: Sequence[Any], *, is_only: bool) -> bool:
         return False
     if any(isinstance(value, (float, list, bytes)) for value in values):
         return False
-    if any(_SEPARATORS.search(word) or _FRACTION.fullmatch(word) for word in words):
+    if any(_SEPARATORS.search(word) or FRACTION.fullmatch(word) for word in words):
         return False
     return len(set(words)) < len(words) or (is_only and not any(" " in word for word in words))
 

@@ -86,8 +86,9 @@ def find_twins(tree: FolderTree, root: str) -> list[Twins]:
     found = {parent: twins for parent in sorted(parents) if (twins := _twins_in(tree, root, parent))}
     if not found and (below := _twins_below(tree, root)):
         return below[:_MOST_TWINS]
-    are_all = sum(map(tree.total, found)) == tree.total() and len({len(one.folders) for one in found.values()}) == 1
-    return [*found.values()][: _MOST_TWINS if are_all and len(found) <= _MOST_TWINS else 1]
+    every = [one for twins in found.values() for one in twins]
+    are_all = sum(map(tree.total, found)) == tree.total() and len({len(one.folders) for one in every}) == 1
+    return every[: _MOST_TWINS if are_all and len(every) <= _MOST_TWINS else 1]
 
 
 def are_drawn(tree: FolderTree, images: str, others: str) -> bool:
@@ -175,16 +176,22 @@ def _twins_below(tree: FolderTree, root: str) -> list[Twins]:
     return twins if len(twins) == len(first) else []
 
 
-def _twins_in(tree: FolderTree, root: str, parent: str) -> Twins | None:
-    """Returns the folders in a folder if their images form pairs, else None."""
+def _twins_in(tree: FolderTree, root: str, parent: str) -> list[Twins]:
+    """Returns the folders in a folder whose images form pairs: all, or those of each split; [] without any."""
     names = tree.below(parent)
     paths = [join(parent, name) for name in names]
-    if len(paths) < 2 or len({*map(split_in_name, names)}) > 1:
-        return None
-    twins = None if any(map(tree.below, paths)) else _make_twins(tree, root, paths)
-    if twins is None and _are_views(names) and _pair_below(tree, paths):
-        return Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True)
-    return twins
+    by_split: dict[str | None, list[str]] = {}
+    for name, path in zip(names, paths, strict=True):
+        by_split.setdefault(split_in_name(name), []).append(path)
+    if min(map(len, by_split.values()), default=0) < 2:
+        return []
+    if not any(map(tree.below, paths)):
+        twins = [_make_twins(tree, root, some) for some in by_split.values()]
+        if all(twins):
+            return [one for one in twins if one]
+    if len(by_split) == 1 and _are_views(names) and _pair_below(tree, paths):
+        return [Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True)]
+    return []
 
 
 def _make_twins(tree: FolderTree, root: str, paths: Sequence[str]) -> Twins | None:

@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAME
 from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns, suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of
-from beam_tfrecords.transforms.sources.detect.label_columns import find_one_hot, find_only_label
+from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION, are_texts, find_one_hot, find_only_label
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import (
@@ -57,8 +57,8 @@ _MEASURES = re.compile(
     r"width|height|size|depth|channel|area|date|time|path|folder|dir|url|md5|hash|^$|unnamed|\bid$|_id$|index",
     re.IGNORECASE,
 )
-# Rows of a table that describes images, images that it names, and words of a text.
-_LEAST_ROWS, _LEAST_NAMED, _LEAST_WORDS = 4, 3, 3
+# Rows of a table that describes images, and images that it names.
+_LEAST_ROWS, _LEAST_NAMED = 4, 3
 
 
 # Path -> table or list and its first rows.
@@ -128,11 +128,14 @@ def find_unclear_tables(tree: FolderTree, request: Request) -> Iterator[Suggesti
     if root is None or request.names_paths:
         return
     paths = [path for path in list_tables(tree)[:_MOST_TABLES] if not _TEMPLATE.search(path)]
+    stems = _stems_of(tree)
     for group in group_by_split(paths):
         cells = _read_cells(storage.join(root, group[0])) or {}
-        if any(_find_place(values, group[0], tree, root) for values in cells.values()):
-            shown = _name_inputs(group, root) if len(group) > 1 else storage.join(root, group[0])
-            yield Suggestion(f"the rows of {', '.join(group)}", {"input": shown})
+        if any(_name_images(one, stems) or _find_place(one, group[0], tree, root) for one in cells.values()):
+            if len(group) > 1:
+                yield Suggestion(f"the rows of {', '.join(group)}", {"input": _name_inputs(group, root)})
+            # The test images of a competition have no labels.
+            yield from (Suggestion(f"the rows of {one}", {"input": storage.join(root, one)}) for one in group)
 
 
 def read_tables(tree: FolderTree, root: str) -> Tables:
@@ -194,34 +197,39 @@ def find_contradictions(tables: Tables, tree: FolderTree, class_of: Callable[[st
 
 
 def find_descriptions(tables: Tables, tree: FolderTree) -> Iterator[str]:
-    """Yields the tables that say more of the images than a class: texts, boxes, or several things.
+    """Yields the tables that say more of the images than a class: texts, boxes, fractions, or several things.
 
     Args:
       tables: path -> table and first rows.
       tree: the folders.
     """
-    stems = {posixpath.splitext(name)[0] for _, folder in tree.walk() for _, name in folder.names}
+    stems = _stems_of(tree)
     for path, (table, first) in tables.items():
         cells = {name: [row[name] for row in first] for name in table.columns}
-        # Only some names of a large folder are known.
-        named = [
-            name
-            for name, values in cells.items()
-            if sum(stem_of(str(one).replace("\\", "/")) in stems for one in values) >= _LEAST_NAMED
-        ]
+        named = [name for name, values in cells.items() if _name_images(values, stems)]
         others = {name: values for name, values in cells.items() if name not in named and not _MEASURES.search(name)}
         repeated = {name: values for name, values in others.items() if 1 < len({*map(str, values)}) <= len(values) / 2}
         # A class and its number are one thing.
         things = {tuple(map(values.index, values)) for values in repeated.values()}
         most = 2 if any(map(is_split_name, repeated)) else 1
-        if named and len(first) >= _LEAST_ROWS and (len(things) > most or any(map(_are_texts, others.values()))):
+        says_more = len(things) > most or any(are_texts(one) or _are_fractions(one) for one in others.values())
+        if named and len(first) >= _LEAST_ROWS and says_more:
             yield path
 
 
-def _are_texts(values: Sequence[Any]) -> bool:
-    """Whether cells are sentences."""
-    words = [len(value.split()) if isinstance(value, str) else 0 for value in values]
-    return 2 * sum(count >= _LEAST_WORDS for count in words) > len(words)
+def _stems_of(tree: FolderTree) -> set[str]:
+    """Returns the names of the images, without extensions; some names of a large folder."""
+    return {posixpath.splitext(name)[0] for _, folder in tree.walk() for _, name in folder.names}
+
+
+def _name_images(values: Sequence[Any], stems: Collection[str]) -> bool:
+    """Whether cells name several of some images."""
+    return sum(stem_of(str(one).replace("\\", "/")) in stems for one in values) >= _LEAST_NAMED
+
+
+def _are_fractions(values: Sequence[Any]) -> bool:
+    """Whether cells are numbers that count nothing."""
+    return 2 * sum(FRACTION.fullmatch(str(value)) is not None for value in values) > len(values)
 
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:

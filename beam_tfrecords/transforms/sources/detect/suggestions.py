@@ -27,6 +27,7 @@ from beam_tfrecords.transforms.sources.detect.row_sidecars import (
 )
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
+from beam_tfrecords.transforms.sources.meaning.companions import find_files_of_images
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.selection import Selection
@@ -58,7 +59,7 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
         suggestions += itertools.islice(find_unclear_tables(tree, request), _MOST_TABLES)
     # The trial says why these do not fit.
     suggestions += [one for one, fits in annotations if not fits]
-    more = _describe_sidecars(tree, request, suggestions)
+    more = _describe_sidecars(tree, request, suggestions, error.found)
     if request.spec.source in ("image_folder", "filename_pattern"):
         # The source in the request may not fit a pattern or a table.
         suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
@@ -67,16 +68,21 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
     return RequestError(f"{request.where}: {seen}{more}{semicolon}{remedy}", suggestions, code=error.code)
 
 
-def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence[Suggestion]) -> str:
+def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence[Suggestion], said: str = "") -> str:
     """Describes possible label files next to the images, for a message.
 
     Args:
       tree: the folders.
       request: the request.
       suggestions: suggestions of the message; if these read a table, tables are not listed again.
+      said: what the message says so far.
     """
     annotations = describe_annotations(tree, request.roots)
-    more = f" (beside them are files that look like {annotations})" if annotations else ""
+    more = ""
+    if annotations:
+        more = f" (beside them are files that look like {annotations})"
+    elif files := [*itertools.islice((one for one in find_files_of_images(tree) if one not in said), _MOST_PATHS)]:
+        more = f" (beside them are files of each image: {', '.join(map(printable, files))})"
     rows = list_rows(tree)[:_MOST_PATHS]
     if rows and not any("label_column" in one.settings for one in suggestions):
         more += f" (tables beside them: {', '.join(map(printable, rows))})"
@@ -165,9 +171,9 @@ def _answer(
     """Yields the results of `_follow` for each answer to an ambiguity."""
     for answers in error.answers if most else ():
         for answer in answers:
-            settings = {**said.settings, **answer.settings}
-            kept = {name: value for name, value in settings.items() if value is not None or name == "input"}
-            one = Suggestion(", ".join(filter(None, (said.meaning, answer.meaning))), kept)
+            both = said.then(answer)
+            kept = {name: value for name, value in both.settings.items() if value is not None or name == "input"}
+            one = dataclasses.replace(both, settings=kept)
             clear = list(_follow(*_apply(tree, request, answer.settings), one, most - 1))
             yield from clear
             if clear:

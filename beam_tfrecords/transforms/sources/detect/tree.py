@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from beam_tfrecords.transforms.sources.detect.names import is_known
-from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
+from beam_tfrecords.transforms.sources.names import has_extension, is_image_name, skipped_kind
 
 # Beyond this number, only folders whose names have the smallest hashes are kept: the same names in every folder.
 _MOST_FOLDERS = 20_000
@@ -64,7 +64,7 @@ class FolderSummary:
         folder = self.folders.get(path) or self._new(path)
         if folder is not None:
             folder.images += 1
-            _sample(folder.names, name, most=folder.most_names)
+            _sample(folder.names, _ranked(name), most=folder.most_names)
 
     def add_other(self, key: str) -> None:
         """Counts a file that is not an image; ignores hidden files."""
@@ -75,7 +75,21 @@ class FolderSummary:
         folder = self.folders.get(path) or self._new(path)
         if folder is not None and (kind in folder.others or len(folder.others) < _MOST_KINDS):
             folder.others[kind] = folder.others.get(kind, 0) + 1
-            _sample(folder.other_names, name, most=folder.most_names)
+            _sample(folder.other_names, _ranked(name), most=folder.most_names)
+
+    def remove_other(self, key: str) -> list[str] | None:
+        """Removes a file that is not an image.
+
+        Returns:
+          Keys of some files of its kind that are left in the folder; None if the folder had none.
+        """
+        path, _, name = key.rpartition("/")
+        folder, kind = self.folders.get(path), skipped_kind(key)
+        if folder is None or kind not in folder.others:
+            return None
+        folder.others[kind] -= 1
+        folder.other_names = [one for one in folder.other_names if one[1] != name]
+        return [f"{path}/{one}".lstrip("/") for _, one in folder.other_names if skipped_kind(one) == kind]
 
     def merge(self, other: FolderSummary) -> None:
         """Adds the files of another summary."""
@@ -87,10 +101,10 @@ class FolderSummary:
             folder.images += added.images
             for kind, count in added.others.items():
                 folder.others[kind] = folder.others.get(kind, 0) + count
-            for _, name in added.names:
-                _sample(folder.names, name, most=folder.most_names)
-            for _, name in added.other_names:
-                _sample(folder.other_names, name, most=folder.most_names)
+            for one in added.names:
+                _sample(folder.names, one, most=folder.most_names)
+            for one in added.other_names:
+                _sample(folder.other_names, one, most=folder.most_names)
 
     def pack(self) -> Any:
         """Converts the summary to plain values."""
@@ -221,18 +235,21 @@ class FolderTree:
         return FolderTree(chosen)
 
 
-def _sample(names: list[tuple[int, str]], name: str, *, most: int) -> None:
-    """Keeps a name if its hash is among the smallest. An image and its mask have the same hash; names are unique."""
-    rank = -_hash(pair_stem(name.rpartition(".")[0] or name))
-    if len(names) >= most and rank < names[0][0]:
-        return
-    one = (rank, name)
-    if one in names:
+def _sample(names: list[tuple[int, str]], one: tuple[int, str], *, most: int) -> None:
+    """Keeps a ranked name if its hash is among the smallest; names are unique."""
+    if (len(names) >= most and one <= names[0]) or one in names:
         return
     if len(names) < most:
         heapq.heappush(names, one)
-    elif one > names[0]:
+    else:
         heapq.heapreplace(names, one)
+
+
+def _ranked(name: str) -> tuple[int, str]:
+    """Returns a name for a heap. An image, its mask and its other files, such as 1.jpg.txt, have the same hash."""
+    stem = name.rpartition(".")[0] or name
+    stem = stem.rpartition(".")[0] if is_image_name(stem) else stem
+    return -_hash(pair_stem(stem)), name
 
 
 def find_prefix(key: str, prefixes: Container[str]) -> str:

@@ -99,6 +99,7 @@ class ImageFolder(InferredSource):
         unmatched = list(find_unmatched(itertools.chain.from_iterable(self._masks.values())))
         tally.unmatched += unmatched
         tally.notes += [one.note for one in unmatched]
+        self._leave_joined(folders, tally, {root.key_prefix: root.folder for root in self._roots})
         trees = {root.key_prefix: folders.tree(root.key_prefix) for root in self._roots}
         names = [storage.basename(root.folder) for root in self._roots]
         found: dict[str, Interpretation] = {}

@@ -8,13 +8,19 @@ from collections.abc import Collection, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
+from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
-from beam_tfrecords.transforms.sources.names import stem_of
+from beam_tfrecords.transforms.sources.names import is_about_folder, stem_of
 
 # Extensions that a table, a list or a mapping reads.
 _READABLE = frozenset({".txt", ".json", ".xml", ".csv", ".tsv", ".jsonl", ".pts", ".gt"})
-# Texts about a folder, which annotate none of its images.
-_TEXTS = re.compile(r"readme|licen[cs]e|copying|url|link|credit|source|about|md5|sha\d|checksum", re.IGNORECASE)
+# Extensions of files about the file of an image, of its original, and of sounds and films.
+_OF_FILES = frozenset(
+    {
+        ".aae", ".arw", ".cr2", ".cr3", ".db", ".dng", ".htm", ".html", ".ini", ".md5", ".mov", ".mp3", ".mp4", ".nef",
+        ".orf", ".raf", ".rw2", ".sha1", ".sha256", ".thm", ".tmp", ".wav", ".xmp", ".zip", ".tar", ".gz",
+    }
+)  # fmt: skip
 _TABLES = (".csv", ".tsv")
 # Numbers of files that are looked into, of their rows, of images that they name, and of words that a class has at most.
 _MOST_DOCUMENTS, _MOST_NAMED, _LEAST_NAMED, _MOST_OF_CLASS = 8, 200, 3, 3
@@ -34,11 +40,21 @@ def find_companions(tree: FolderTree, root: str, classes: Sequence[str]) -> Iter
       root: path of their root folder; "" if files cannot be read, so that names decide.
       classes: paths of the class folders.
     """
+    yield from find_files_of_images(tree)
+    if root:
+        yield from _find_alike(tree, root, classes)
+    # A single class is a question of its own, and the launcher opens no archives that workers list.
+    if root and len(classes) != 1 and storage.archive_of(root) is None:
+        yield from _find_documents(tree, root)
+
+
+def find_files_of_images(tree: FolderTree) -> Iterator[str]:
+    """Yields globs of the files each of which belongs to one image, by its name."""
     stems = {posixpath.splitext(name)[0] for _, folder in tree.walk() for _, name in folder.names}
     # As 1_rgb.png and 1_pose.txt.
     stems |= {*map(pair_stem, stems)}
     for path, folder in tree.walk():
-        for extension in sorted(_READABLE & {*folder.others}):
+        for extension in sorted(folder.others.keys() - _OF_FILES):
             names = [name for name in tree.others(path) if name.lower().endswith(extension)]
             # As 1.txt or 1.jpg.txt.
             of_images = [
@@ -48,24 +64,25 @@ def find_companions(tree: FolderTree, root: str, classes: Sequence[str]) -> Iter
             ]
             if len(of_images) > 1 and len(of_images) >= _MOST * len(names):
                 yield posixpath.join(path, f"*{extension}")
-    if root:
-        yield from _find_alike(tree, root, classes)
-    # A single class is a question of its own, and the launcher opens no archives that workers list.
-    if root and len(classes) != 1 and storage.archive_of(root) is None:
-        yield from _find_documents(tree, root)
 
 
 def _find_documents(tree: FolderTree, root: str) -> Iterator[str]:
     """Yields the files that name several images and say more about them than a class."""
     names = {name for _, folder in tree.walk() for _, name in folder.names}
-    paths = tree.find_others(lambda name: posixpath.splitext(name)[1].lower() in _READABLE and not _TEXTS.search(name))
+    paths = tree.find_others(
+        lambda name: posixpath.splitext(name)[1].lower() in _READABLE and not is_about_folder(name)
+    )
     for path in paths[:_MOST_DOCUMENTS]:
         extension = posixpath.splitext(path)[1].lower()
         rows = find_rows_of_images(storage.join(root, path), names)
         if extension in _TABLES and rows:
             says_more = has_box_names(re.split(r"[,;\t]", rows[0]))
         else:
-            says_more = extension != ".txt" or any(len(row.split()) > _MOST_OF_CLASS for row in rows)
+            words = [row.split() for row in rows]
+            # A fraction is no class.
+            says_more = extension != ".txt" or any(
+                len(one) > _MOST_OF_CLASS or any(map(FRACTION.fullmatch, one)) for one in words
+            )
         if rows and says_more:
             yield path
 
@@ -88,7 +105,7 @@ def _find_alike(tree: FolderTree, root: str, classes: Sequence[str]) -> Iterator
     for one in classes:
         for path, _ in tree.walk(one):
             for name in tree.others(path):
-                if posixpath.splitext(name)[1].lower() in _READABLE and not _TEXTS.search(name):
+                if posixpath.splitext(name)[1].lower() in _READABLE and not is_about_folder(name):
                     found.setdefault(posixpath.join(path, name)[len(one) + 1 :], []).append(one)
     for below, folders in found.items():
         if 1 < len(folders) >= _MOST * len(classes) and names_images(

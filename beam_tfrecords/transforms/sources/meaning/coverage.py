@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import posixpath
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import Range, SampleRef, Scalar, is_mask
@@ -34,9 +34,11 @@ class Trial:
       splits: their splits.
       labels: label or class of an object -> its number.
       objects: number of objects.
+      repeated: number of objects that their image has had before, with the same class and box.
       images: files of their images.
       num_images: number of images; a file may hold several.
       masks: files of their masks.
+      meaning: a digest of the splits, images, labels and objects of all samples.
       is_whole: whether these are all samples.
       failed: number of samples that would be rejected, if the request does not allow as many.
       lost: fields with boxes that are not stored.
@@ -51,9 +53,11 @@ class Trial:
     splits: frozenset[str]
     labels: Mapping[Scalar, int]
     objects: int
+    repeated: int
     images: frozenset[str]
     num_images: int
     masks: frozenset[str]
+    meaning: int
     is_whole: bool
     failed: int = 0
     lost: Sequence[str] = ()
@@ -70,7 +74,8 @@ class Trial:
         labels: dict[Scalar, int] = {}
         images: set[tuple[str, int]] = set()
         masks: set[str] = set()
-        labelled = objects = 0
+        labelled = objects = repeated = 0
+        seen = set[tuple[Any, ...]]()
         has_objects, has_label = Content.OBJECTS in contents, Content.LABEL in contents
         for ref in refs:
             found = ref.objects.labels if has_objects and ref.objects else ref.labels if has_label else ()
@@ -79,14 +84,22 @@ class Trial:
                 labels[label] = labels.get(label, 0) + 1
             labelled += bool(named)
             objects += len(found) if has_objects else 0
+            if has_objects and ref.objects:
+                boxes = zip(*[iter(ref.objects.boxes)] * 4, strict=True)
+                placed = [(image, *one) for one in zip(found, boxes, strict=False) for image in ref.images.values()]
+                repeated += len(placed) - len({*placed} - seen)
+                seen.update(placed)
             for name, locator in ref.images.items():
                 if is_mask(name):
                     masks.add(locator.uri)
                 else:
                     images.add((locator.uri, locator.offset if isinstance(locator, Range) else 0))
         splits = frozenset(ref.split for ref in refs if ref.split)
-        used = frozenset(uri for uri, _ in images), len(images), frozenset(masks)
-        return cls(contents, len(refs), labelled, splits, labels, objects, *used, is_whole)
+        every = [
+            repr((ref.split, *ref.images.values(), *ref.labels, ref.objects and ref.objects.pack())) for ref in refs
+        ]
+        used = frozenset(uri for uri, _ in images), len(images), frozenset(masks), hash(frozenset(every))
+        return cls(contents, len(refs), labelled, splits, labels, objects, repeated, *used, is_whole)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,12 +125,13 @@ class Coverage:
         return are_bare and mine.images <= others.images and mine.splits <= others.splits
 
     def is_part_of(self, other: Coverage) -> bool:
-        """Whether another reading has everything that this one has and the same classes, and more images."""
+        """Whether another reading has everything that this one has, the same classes, and more images or splits."""
         mine, others = self.trial, other.trial
         return (
             mine.is_whole
-            and mine.images < others.images
+            and mine.images <= others.images
             and mine.splits <= others.splits
+            and (mine.images, mine.splits) != (others.images, others.splits)
             and len(mine.masks) <= len(others.masks)
             and mine.contents - {Content.LABEL} <= others.contents
             and mine.labels.keys() == others.labels.keys()
@@ -137,7 +151,7 @@ def measure(facts: Facts, trial: Trial, named: Sequence[str] = ()) -> Coverage:
     # Of a part of the samples, only whole folders are known to be left. Members of archives have their archive's path.
     is_known = trial.is_whole and facts.is_whole and trial.images <= images
     left = _name_left(facts, trial.images | trial.masks) if is_known else []
-    outside = [one for one in facts.texts if named and not any(f"{one}/".startswith(f"{path}/") for path in named)]
+    outside = [one for one in facts.texts if not any(f"{one}/".startswith(f"{path}/") for path in named)]
     left += [printable(_below(one, facts.roots)) for one in outside]
     return Coverage(trial, len(images - trial.masks) if is_known else 0, _find_implausible(trial), left)
 
@@ -193,6 +207,8 @@ def _find_implausible(trial: Trial) -> str:
         return f"the images of {', '.join(map(printable, trial.drawn[:_MOST_NAMED]))} look like masks"
     if trial.lost and not trial.is_bare:
         return f"loses {', '.join(map(printable, trial.lost[:_MOST_NAMED]))}"
+    if 2 * trial.repeated >= trial.objects > 0:
+        return "images have the same objects twice"
     count = sum(trial.labels.values())
     if count >= _MANY and 2 * len(trial.labels) > count:
         return "nearly each has a class of its own"

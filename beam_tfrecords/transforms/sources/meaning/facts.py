@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.storage.members import MemberError
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, names_several
-from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind, stem_of
+from beam_tfrecords.transforms.sources.names import has_extension, is_about_folder, skipped_kind, stem_of
 
 _MOST_FILES = 20_000
 # Extensions of tables, lists and documents; of more files of one extension in a folder, each may belong to an image.
@@ -71,7 +71,7 @@ def summarise(inputs: Sequence[str]) -> Facts:
                 files += 1
                 below = file.path[len(root) :].lstrip("/")
                 extension = posixpath.splitext(below)[1].lower()
-                if extension in _TEXTS:
+                if extension in _TEXTS and not is_about_folder(posixpath.basename(below)):
                     texts.setdefault((storage.dirname(file.path), extension), []).append(file.path)
                 elif skipped_kind(below) is None and has_extension(below):
                     found.setdefault((storage.dirname(file.path), extension), set()).add(file.path)

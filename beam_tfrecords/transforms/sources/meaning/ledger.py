@@ -20,6 +20,7 @@ from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.sources.description import KEYPOINTS, OUTLINE, Uses
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.roles import Role, roles_of
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import UNNAMED
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 
@@ -122,7 +123,11 @@ def find_unused(
     if len(points) > 2:
         remedy += f", and points that move with the image as columns.{points[0]}..{points[-1]} with `moves: points`"
     file = printable(storage.basename(table.path))
+    # Programs write a comma for each column without a name.
+    empty = {name for name, role in roles.items() if role is Role.NOTHING and name.startswith(UNNAMED)}
     for name in names:
+        if name in empty:
+            continue
         detail = roles[name].value if name in roles else ""
         yield Entry(Fate.NOT_STORED, file, name or _UNNAMED, count, detail=detail, remedy=remedy)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import find_other_labels, name_cells
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import UNNAMED, find_other_labels, name_cells
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.tables.list_file import open_list
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow, Row
@@ -232,6 +232,9 @@ def _open(path: str, settings: TableSettings, *, has_rest: bool) -> TextTable:
     if is_data:
         names, other_labels = _name_columns(path, rows or [cells])
         notes.append(f"{printable(storage.basename(path))}: no header, read as the columns {', '.join(names)}")
+    if names.count("") > 1:
+        # Programs write a comma for each column without a name.
+        names = tuple(name or f"{UNNAMED}{number}" for number, name in enumerate(names, 1))
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise RequestError(

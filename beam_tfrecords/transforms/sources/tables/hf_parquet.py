@@ -140,6 +140,8 @@ class HfParquetSource(RowSource):
                 file = stack.enter_context(opened(partition.uri, version=partition.version))
                 plain = stack.enter_context(storage.open_read(partition.uri, version=partition.version))
             cells = self._named(_declared_classes(file.schema_arrow)[0])
+            others = [name for name in file.schema_arrow.names if name not in self._images.values()]
+            self._see_others(partition, others, file.metadata.num_rows, tally)
             first = 0
             for group in range(file.num_row_groups):
                 yield from self._read_group(cells, file, plain, group, partition, staging, first)

@@ -136,7 +136,10 @@ def open_list(path: str, start: bytes, *, has_rest: bool = False) -> ListTable |
     # Unique numbers are no words.
     are_words = not any(counts(cells) and all(map(str.isdecimal, cells)) for cells in by_column[1:])
     has_words = is_even and delimiter is None and are_plain and are_words
-    joined = _find_joined(path, rows) if columns[:2] == [_ID, IMAGE] and header is None else {}
+    may_join = columns[0] in (_ID, LABEL) and columns[1:2] == [IMAGE] and header is None
+    joined = _find_joined(path, rows) if may_join else {}
+    # Of a few rows, each may seem to have a class of its own.
+    columns = [_ID, *columns[1:]] if joined else columns
     other_labels = [] if header or joined else find_other_labels(by_column, columns, are_words=has_words)
     columns = [*dict.fromkeys([*columns, *joined])]
     note = f"{printable(storage.basename(path))}: a list without a header, read as the columns {', '.join(columns)}"

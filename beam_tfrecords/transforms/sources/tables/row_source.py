@@ -16,7 +16,9 @@ from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, Sample
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, find_label
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
 from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.source import Source, partitions_of
 from beam_tfrecords.transforms.sources.tables.box_cells import MaskColumns
@@ -31,6 +33,7 @@ from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowImages, RowReader, number_key, row_reader
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, UnjoinedRow
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
+from beam_tfrecords.transforms.sources.tally import Tally
 
 # Most rows of a batch, and most characters.
 _BATCH = 256
@@ -215,6 +218,13 @@ class RowSource(Source):
         self._inputs = inputs
         # File -> split, for the files whose split is known.
         self._splits = {file.entry.path: file.split for file in files if file.split}
+
+    def _see_others(self, partition: Partition, columns: Iterable[str], count: int, tally: Tally) -> None:
+        """Counts the values of the columns of a file that the first file lacks."""
+        known = {*self.description.columns, *self.description.other_images, *self.description.used}
+        for name in columns:
+            if name not in known:
+                tally.see_field(printable(posixpath.basename(partition.uri)), name, count)
 
     def _take_columns(
         self,

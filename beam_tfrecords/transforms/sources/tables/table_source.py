@@ -33,7 +33,7 @@ from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, So
 from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
 from beam_tfrecords.transforms.sources.tables.row_source import NamedImages, list_rows
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
-from beam_tfrecords.transforms.sources.tables.table import RowRange, TableFile, available
+from beam_tfrecords.transforms.sources.tables.table import RowRange, Table, TableFile, available
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -123,9 +123,11 @@ class TableSource(Source):
         paired = pair_roots(files, settings.image_root), pair_roots(files, *of_masks)
         # A split stated in `input` takes precedence over a column; a split in the file name does not.
         said = dataclasses.replace(settings, split_column="") if inputs.splits else settings
-        for (file, table), roots, mask_roots in zip(tables, *paired, strict=True):
+        have_labels = [has_labels(table, named) for _, table in tables]
+        for (file, table), roots, mask_roots, has_own in zip(tables, *paired, have_labels, strict=True):
             own, wanted = said, needs
-            if Content.LABEL in needs.contents and len(tables) > 1 and not has_labels(table, named):
+            # The test images of a competition have no labels.
+            if Content.LABEL in needs.contents and any(have_labels) and not has_own:
                 own = dataclasses.replace(said, label_column=None, label_columns=())
                 wanted = dataclasses.replace(needs, contents=needs.contents - {Content.LABEL})
             columns, notes = choose_columns(table, own, wanted)
@@ -145,17 +147,23 @@ class TableSource(Source):
                 )
             )
         self._readers = _number_alike(self._readers)
-        first = next((one for one in self._readers if one.columns.label or one.columns.labels), self._readers[0])
+        labelled = [one for one in self._readers if one.columns.label or one.columns.labels]
+        first = [*(one for one in self._readers if _has_objects(one.columns)), *labelled, *self._readers][0]
         columns, cells = first.columns, first.cells
         seen = cells.describe({name: name in columns.lists for name in columns.images or columns.patterns})
         text = next((one.cells.text for one in self._readers if one.cells.text), "")
         self._describe(
             table=first.table,
+            other_tables=_with_other_columns(first.table, [one.table for one in self._readers]),
             columns=tuple(dict.fromkeys(column for _, table in tables for column in table.columns)),
             column_types=_merge_types([table for _, table in tables]),
             groups_rows=columns.boxes is not None,
             other_labels=self._other_labels,
-            **{**seen, "labels": dataclasses.replace(seen["labels"], text_column=text)},
+            **{
+                **seen,
+                "labels": dataclasses.replace(seen["labels"], text_column=text),
+                "used": frozenset(name for one in self._readers for name in one.cells.needed),
+            },
         )
         for reader in self._readers[1:]:
             if reader.columns.has_images != columns.has_images:
@@ -164,6 +172,8 @@ class TableSource(Source):
                     "column with images and the other has none; convert them separately",
                     code="columns_differ",
                 )
+        if not needs.required:
+            _refuse_some_objects(self._readers)
 
     def has_read(self, path: str) -> bool:
         """See `Source.has_read`."""
@@ -293,6 +303,29 @@ def _merge_types(tables: Sequence[TableFile]) -> Mapping[str, str] | None:
                     code="columns_differ",
                 )
     return merged
+
+
+def _with_other_columns(first: Table, tables: Sequence[Table]) -> list[Table]:
+    """Returns a table for each column that the first one lacks."""
+    found = {name: table for table in reversed(tables) for name in table.columns if name not in first.columns}
+    return [*dict.fromkeys(found.values())]
+
+
+def _has_objects(columns: Columns) -> bool:
+    return columns.boxes is not None or columns.objects is not None
+
+
+def _refuse_some_objects(readers: Sequence[TableReader]) -> None:
+    """Checks that all tables have annotated objects, or none."""
+    with_objects = [quote_input(one.table.path) for one in readers if _has_objects(one.columns)]
+    without = [quote_input(one.table.path) for one in readers if not _has_objects(one.columns)]
+    if with_objects and without:
+        raise RequestError(
+            f"{with_objects[0]} has annotated objects and {without[0]} has none; convert them separately, or ask for a "
+            "`layout`",
+            [Suggestion("the objects, and images without any", {"layout": "detection"})],
+            code="columns_differ",
+        )
 
 
 def _number_alike(readers: Sequence[TableReader]) -> list[TableReader]:
