@@ -16,7 +16,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef
 from beam_tfrecords.transforms.sources.annotated.documents import DocumentSource
-from beam_tfrecords.transforms.sources.annotated.first_samples import describe_first
+from beam_tfrecords.transforms.sources.annotated.recognition import describe_first
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec

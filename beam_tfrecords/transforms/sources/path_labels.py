@@ -2,70 +2,84 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.refs.sample_refs import Value
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.splits import Splits
 
 OUTSIDE_SPLITS = "outside the split folders"
 
 
-def path_label(key: str, pattern: re.Pattern[str]) -> str | None:
-    """Returns the text that the pattern's group `label` matches in a key; None without a match."""
-    match = pattern.search(key)
-    return (match["label"] or None) if match and "label" in pattern.groupindex else None
+@dataclasses.dataclass(frozen=True)
+class PathPattern:
+    """The setting `label_pattern`, whose groups match parts of keys. Picklable.
 
-
-def path_group(key: str, pattern: re.Pattern[str] | None) -> str | None:
-    """Returns the text that the pattern's group `group` matches in a key; None without a match."""
-    if pattern is None or "group" not in pattern.groupindex:
-        return None
-    match = pattern.search(key)
-    return match["group"] if match else None
-
-
-def path_columns(key: str, pattern: re.Pattern[str] | None, names: Collection[str]) -> dict[str, Value]:
-    """Returns group name -> text that the group matches in a key, or None without a match."""
-    match = pattern.search(key) if pattern is not None and names else None
-    return {name: match[name] if match else None for name in names}
-
-
-def find_path_columns(pattern: re.Pattern[str] | None, needs: Needs) -> tuple[Sequence[str], Sequence[str]]:
-    """Returns the named groups of a pattern that are columns, and which of them the layout uses.
-
-    Raises:
-      RequestError: the layout needs a column that the pattern has no group for.
+    Attributes:
+      pattern: the compiled pattern; None if the setting is not set.
+      taken: groups that the layout takes as columns.
     """
-    names = tuple(name for name in (pattern.groupindex if pattern else ()) if name not in ("label", "group"))
-    wanted = sorted(needs.columns or ()) if not needs.takes_all else names
-    missing = next((name for name in wanted if name not in names), None)
-    if names and missing is not None:
-        raise RequestError(
-            f"`layout` asks for column.{missing}, which `label_pattern` has no group for; it has: {', '.join(names)}",
-            code="missing_group",
-        )
-    return names, [name for name in wanted if name in names]
+
+    pattern: re.Pattern[str] | None
+    taken: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, label_pattern: str | None, needs: Needs) -> PathPattern:
+        """Compiles the setting.
+
+        Raises:
+          RequestError: the setting is not a regular expression with a group `label`, or with other groups if the layout
+            needs no label; or the layout needs a column that the pattern has no group for.
+        """
+        found = cls(_compile(label_pattern, needs))
+        wanted = found.columns if needs.takes_all else sorted(needs.columns or ())
+        missing = next((name for name in wanted if name not in found.columns), None)
+        if found.columns and missing is not None:
+            raise RequestError(
+                f"`layout` asks for column.{missing}, which `label_pattern` has no group for; it has: "
+                f"{', '.join(found.columns)}",
+                code="missing_group",
+            )
+        return cls(found.pattern, [name for name in wanted if name in found.columns])
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Named groups other than those of the label and of the group of samples."""
+        return [name for name in (self.pattern.groupindex if self.pattern else ()) if name not in ("label", "group")]
+
+    @property
+    def contents(self) -> frozenset[Content]:
+        """Contents that the groups provide."""
+        found = {Content.COLUMNS} if self.columns else set[Content]()
+        return frozenset(found | ({Content.LABEL} if self.pattern and "label" in self.pattern.groupindex else set()))
+
+    def describe(self) -> dict[str, Any]:
+        """Returns fields of a source's description."""
+        return {"columns": self.columns, "column_types": dict.fromkeys(self.columns, "bytes") or None}
+
+    @property
+    def notes(self) -> list[str]:
+        """Note on groups that the layout does not use."""
+        unused = [name for name in self.columns if name not in self.taken]
+        if not unused:
+            return []
+        return [f"groups of `label_pattern` not used: {', '.join(unused)}; a layout takes such as column.{unused[0]}"]
+
+    def find(self, key: str) -> dict[str, Any]:
+        """Returns label, group and columns of a sample, as in `SampleRef`; None for groups without a match."""
+        if self.pattern is None:
+            return {}
+        match = self.pattern.search(key)
+        found = match.groupdict() if match else {}
+        columns = {name: found.get(name) for name in self.taken}
+        return {"label": found.get("label") or None, "group": found.get("group"), "columns": columns}
 
 
-def describe_path_columns(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Returns a note on groups of a pattern that the layout does not use."""
-    unused = [name for name in names if name not in taken]
-    if not unused:
-        return []
-    return [f"groups of `label_pattern` not used: {', '.join(unused)}; a layout takes such as column.{unused[0]}"]
-
-
-def compile_pattern(label_pattern: str | None, needs: Needs) -> re.Pattern[str] | None:
-    """Compiles the setting `label_pattern`; returns None if it is not set.
-
-    Raises:
-      RequestError: the setting is not a regular expression with a group `label`, or with other groups if the layout
-        needs no label.
-    """
+def _compile(label_pattern: str | None, needs: Needs) -> re.Pattern[str] | None:
     if label_pattern is None:
         return None
     try:
@@ -74,7 +88,7 @@ def compile_pattern(label_pattern: str | None, needs: Needs) -> re.Pattern[str] 
         raise RequestError(
             f"`label_pattern={label_pattern}` is not a regular expression: {error}", code="invalid_value"
         ) from error
-    names = [name for name in pattern.groupindex if name not in ("label", "group")]
+    names = PathPattern(pattern).columns
     if "label" not in pattern.groupindex and (Content.LABEL in needs.contents or not names):
         columns = f", or take its groups without a label: `layout=image,{names[0]}:class`" if names else ""
         raise RequestError(

@@ -83,7 +83,7 @@ SOURCES = (
     ),
     Registered(
         "hf_folder",
-        "tables.hf_folder",
+        "tables.table_source",
         takes=(*_ROWS, *_BOXES, *_TEXT, *_JOIN, "allow_outside_root", "image_column", "mask_column", "mask_root"),
     ),
     Registered("coco", "annotated.coco", (".json",), takes=(*_PATHS, "classes", "mask_root")),

@@ -20,20 +20,13 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, describe_exception
 from beam_tfrecords.extras import install_hint
-from beam_tfrecords.features.contents import Content, contents_in
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, one_image
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
-from beam_tfrecords.transforms.sources.path_labels import (
-    compile_pattern,
-    describe_path_columns,
-    find_path_columns,
-    path_columns,
-    path_group,
-    path_label,
-)
+from beam_tfrecords.transforms.sources.path_labels import PathPattern
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source, partitions_of
 from beam_tfrecords.transforms.sources.source_spec import Window
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -110,27 +103,19 @@ class ScanSource(Source):
         needs: Needs,
     ) -> None:
         super().__init__(partitions_of(files))
-        pattern = compile_pattern(label_pattern, needs)
-        columns, taken = find_path_columns(pattern, needs)
-        has_label = pattern is not None and "label" in pattern.groupindex
-        found = {Content.IMAGE: True, Content.LABEL: has_label, Content.COLUMNS: bool(columns)}
-        self._describe(
-            provides=contents_in(found),
-            columns=columns,
-            column_types=dict.fromkeys(columns, "bytes") or None,
-        )
-        self.notes += describe_path_columns(columns, taken)
+        pattern = PathPattern.of(label_pattern, needs)
+        self._describe(provides=pattern.contents | {Content.IMAGE}, **pattern.describe())
+        self.notes += pattern.notes
         splits = {file.key_prefix: file.split for file in files if file.split}
         is_array = Content.ARRAY in needs.contents
-        self.read: ReadScan = ReadScan(pattern, taken, splits, window, versions, is_array)
+        self.read: ReadScan = ReadScan(pattern, splits, window, versions, is_array)
 
 
 @dataclasses.dataclass(frozen=True)
 class ReadScan:
     """Lists the images of a file, and copies them to staging files. Picklable; `ScanSource` has the attributes."""
 
-    pattern: re.Pattern[str] | None
-    taken: Sequence[str]
+    pattern: PathPattern
     splits: dict[str, str]
     window: Window
     versions: dict[str, str]
@@ -145,7 +130,8 @@ class ReadScan:
             data = storage.read_bytes(partition.uri, version=partition.version)
             read: Callable[..., Scan] = _read_dicom if library == "pydicom" else _read_nifti
             scan = read(data, key, None if self.are_arrays else self.window)
-            group = path_group(key, self.pattern) or scan.patient or key
+            values = self.pattern.find(key)
+            values["group"] = values.get("group") or scan.patient or key
             for number, frame in enumerate(scan.frames):
                 own = key if scan.is_single else f"{key}/{number:03d}"
                 file = as_file(frame.tobytes(), shape=frame.shape, axes="HWC"[: frame.ndim], dtype=frame.dtype.str)
@@ -155,10 +141,8 @@ class ReadScan:
                     one_image(place),
                     len(file),
                     f"{partition.fingerprint}@{number} {made}",
-                    path_label(key, self.pattern) if self.pattern else None,
-                    self.splits.get(partition.key_prefix),
-                    path_columns(key, self.pattern, self.taken),
-                    group=group,
+                    split=self.splits.get(partition.key_prefix),
+                    **values,
                 )
         except SampleError as error:
             yield partition.rejected(error)

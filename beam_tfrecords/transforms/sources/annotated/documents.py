@@ -20,7 +20,6 @@ from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotated.document_fields import DocumentFields
-from beam_tfrecords.transforms.sources.annotated.first_samples import MOST_FIRST, find_problem, refuse_unfit
 from beam_tfrecords.transforms.sources.annotated.image_finder import ImageFinder
 from beam_tfrecords.transforms.sources.annotated.mapped_objects import ObjectReader, as_list, name_classes
 from beam_tfrecords.transforms.sources.annotated.mapping import (
@@ -32,6 +31,7 @@ from beam_tfrecords.transforms.sources.annotated.mapping import (
     number_names,
     read_mapping,
 )
+from beam_tfrecords.transforms.sources.annotated.recognition import MOST_FIRST, find_problem, refuse_unfit
 from beam_tfrecords.transforms.sources.annotated.shell import (
     Annotated,
     AnnotatedSource,

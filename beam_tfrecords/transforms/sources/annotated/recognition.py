@@ -1,4 +1,4 @@
-"""Recognizes documents by their contents: finds the mappings of ours that fit an input."""
+"""Recognizes documents by their contents: finds the mappings of ours that fit an input, and checks a given one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
-from beam_tfrecords.errors import SampleError, Suggestion
+from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.sources.annotated.mapped_objects import ObjectReader, as_list
@@ -21,12 +21,16 @@ from beam_tfrecords.transforms.sources.annotated.mapping import (
     ITEMS,
     STEM,
     DocumentMapping,
+    Expression,
+    Unit,
     mapping_names,
     read_mapping,
 )
+from beam_tfrecords.transforms.sources.annotated.shell import Annotated
 from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, read_samples
-from beam_tfrecords.transforms.sources.inputs import find_entries, name_inputs
+from beam_tfrecords.transforms.sources.inputs import find_entries, name_inputs, quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, is_image_name
+from beam_tfrecords.transforms.sources.path_rule import shorten
 
 EXTENSIONS = (".json", ".geojson", ".xml", *LINES, *ROWS)
 # Extensions of rows that any program writes.
@@ -42,6 +46,13 @@ _START_BYTES = 1 << 20
 _MOST_WORDS = 2
 # Number of documents whose mappings are kept, because several notes and offers of one request ask for them.
 _MOST_KEPT = 64
+# Number of samples that show whether a mapping fits.
+MOST_FIRST = 50
+_MOST_SHOWN = 400
+# Expressions of an object's numbers: x and y of each point may be one.
+_MOST_NUMBERS = 8
+# Larger coordinates are no shares of an image, even of boxes that reach beyond it.
+_MOST_SHARE = 1.5
 
 
 def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
@@ -224,3 +235,79 @@ def _names_image(mapping: DocumentMapping, node: Any) -> bool:
     # Any word of a line, and any name in an object, may be a name without an extension.
     are_words = bool(mapping.columns) or (mapping.samples is not None and mapping.samples.text == ITEMS)
     return bool(name) and (is_image_name(name) or not (are_words or has_extension(name)))
+
+
+def refuse_unfit(mapping: DocumentMapping, file: storage.FileEntry, problem: str) -> None:
+    """Raises `RequestError` if there is a problem, with what each expression finds in the first document."""
+    if problem:
+        found = "; ".join(describe_first(mapping, file))
+        raise RequestError(
+            f"{quote_input(file.path)}: the mapping {mapping.name} {problem}. In the first document, {found}",
+            code="unfit_mapping",
+        )
+
+
+def find_problem(mapping: DocumentMapping, samples: Sequence[Annotated], missing: Sequence[str]) -> str:
+    """Returns how a mapping does not fit any of the first samples; "" if it does.
+
+    Args:
+      mapping: the mapping.
+      samples: the first samples.
+      missing: names of their images that are not there.
+    """
+    failures = [one.failure.detail for one in samples if one.failure]
+    if not samples:
+        return "finds no sample"
+    if len(missing) == len(samples):
+        return (
+            f"names the image {shorten(missing[0])}, and none of the first {len(samples):,} images is below the folder "
+            "of the documents; `image_root` names the folder of the images"
+        )
+    if len(failures) == len(samples):
+        which = "the first sample" if len(samples) == 1 else f"any of the first {len(samples):,} samples"
+        return f"does not fit {which}: {failures[0].replace(chr(96), chr(39))}"
+    # A share beyond the image is one box, or all.
+    sides = sorted(abs(side) for one in samples for side in (one.objects.boxes if one.objects else ()))
+    if not sides:
+        return ""
+    are_pixels = mapping.objects[0].unit is Unit.PIXELS
+    if are_pixels and sides[-1] <= _MOST_SHARE:
+        return "says pixels, and all boxes are within 0 to 1; write `unit: share`"
+    if not are_pixels and sides[len(sides) // 2] > _MOST_SHARE:
+        unit = mapping.objects[0].unit.value
+        return f"says `unit: {unit}`, and its boxes reach beyond their images; write the unit of the documents"
+    return ""
+
+
+def describe_first(mapping: DocumentMapping, file: storage.FileEntry) -> Iterator[str]:
+    """Yields what each expression finds in the first sample of a document."""
+    try:
+        node = next(iter(read_samples(file, mapping)), None)
+    except SampleError as error:
+        node = error
+    if node is None or isinstance(node, SampleError):
+        yield node.detail if node else f"`samples: {mapping.samples.text if mapping.samples else '@'}` finds nothing"
+        return
+    for one in (mapping.image, *mapping.size, mapping.split, mapping.label):
+        if one is not None and one.text not in (STEM, HEADING):
+            yield _describe_found(one, node)
+    for kind in mapping.objects:
+        yield _describe_found(kind.objects, node)
+        try:
+            objects = as_list(kind.objects.find(node))
+        except SampleError:
+            continue
+        for element in objects[:1]:
+            for one in (kind.label, *[*kind.box, *kind.polygon, *kind.points][:_MOST_NUMBERS]):
+                yield _describe_found(one, element)
+
+
+def _describe_found(expression: Expression, node: Any) -> str:
+    try:
+        value = expression.find(node)
+        shown = "nothing" if value is None else shorten(str(value)[:_MOST_SHOWN])
+    except SampleError as error:
+        return error.detail
+    except RecursionError:
+        shown = "values that are nested too deeply"
+    return f"`{expression.key}: {expression.text}` finds {shown}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -22,13 +23,11 @@ from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeanin
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister
+from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister, InferredSource
 from beam_tfrecords.transforms.sources.folders.roots import Root
-from beam_tfrecords.transforms.sources.inferred import InferredSource
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
-from beam_tfrecords.transforms.sources.path_labels import compile_pattern
 from beam_tfrecords.transforms.sources.registry import find_source
 from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenRequest, partitions_of
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -108,14 +107,14 @@ class ArchiveSource(InferredSource):
     # GNU tar, unzip and Python behave like this; `tar -r` appends newer versions at the end.
     description = Description(last_member_wins=True)
 
-    def __init__(self, files: Sequence[InputFile], request: OpenRequest, read: ReadArchive, needs: Needs) -> None:
+    def __init__(self, files: Sequence[InputFile], request: OpenRequest, needs: Needs) -> None:
         super().__init__(partitions_of(files))
         self._splits = {file.key_prefix: file.split for file in files if file.split}
         self.notes += describe_splits(
             [file.entry.path for file in files], [file.split for file in files], request.inputs
         )
-        self.read: ReadArchive = read
         self._take_request(request, needs, [file.key_prefix for file in files])
+        self.read: ReadArchive = ReadArchive(request.spec.source, ImageLister(self._pattern, needs))
 
     def check(self, most_missing: float) -> None:
         """See `Source.check`; skips the check for several archives, because it would take long."""
@@ -180,14 +179,8 @@ def open_input(request: OpenRequest) -> MakeSource:
     Raises:
       RequestError: an archive does not exist.
     """
-    spec, needs = request.spec, request.needs
-    pattern = compile_pattern(spec.label_pattern, needs)
-    files = find_files(request.inputs, by_name=needs.splits.are_auto)
-
-    def make(needs: Needs) -> ArchiveSource:
-        return ArchiveSource(files, request, ReadArchive(spec.source, ImageLister(pattern, needs)), needs)
-
-    return make
+    files = find_files(request.inputs, by_name=request.needs.splits.are_auto)
+    return functools.partial(ArchiveSource, files, request)
 
 
 def _archive_name(source: str) -> str:

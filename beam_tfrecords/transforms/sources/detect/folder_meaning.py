@@ -12,7 +12,6 @@ from beam_tfrecords.transforms.sources.detect.interpretation import Interpretati
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, find_prefix
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.path_labels import path_label
 
 _BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "beside the split folders, not in one of them")
 
@@ -66,7 +65,8 @@ class FolderMeaning:
         label, split = meaning.place(path)
         split = split or said
         if self.label_pattern:
-            label = path_label(key, re.compile(self.label_pattern))
+            match = re.match(self.label_pattern, key)
+            label = match["label"] if match else None
         return label, split, split is None and meaning.has_splits
 
     def check_splits(self, folders: FolderSummary, inputs: Inputs) -> None:

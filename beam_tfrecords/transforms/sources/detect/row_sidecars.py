@@ -234,7 +234,7 @@ def _are_fractions(values: Sequence[Any]) -> bool:
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:
     """Returns the file name of Hugging Face's metadata tables, and the suggestion that reads them; None without any."""
-    from beam_tfrecords.transforms.sources.tables.hf_folder import METADATA
+    from beam_tfrecords.transforms.sources.tables.table_source import METADATA
 
     path = next((path for path in list_tables(tree) if posixpath.basename(path) in METADATA), None)
     cells = _read_cells(storage.join(root, path)) if path else None

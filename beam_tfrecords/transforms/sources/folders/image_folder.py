@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
@@ -15,13 +14,21 @@ from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_im
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image, plain_files
 from beam_tfrecords.transforms.service_faults import retry_faults
+from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
+from beam_tfrecords.transforms.sources.detect.inference import infer_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
-from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_masks, find_unmatched
-from beam_tfrecords.transforms.sources.folders.object_masks import ObjectMaskFiles, add_masks, choose_masks
+from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
+from beam_tfrecords.transforms.sources.folders.mask_files import (
+    MaskFiles,
+    ObjectMaskFiles,
+    add_masks,
+    choose_masks,
+    find_masks,
+    find_unmatched,
+)
 from beam_tfrecords.transforms.sources.folders.roots import Root, check_named_splits, describe_empty, root_of
 from beam_tfrecords.transforms.sources.image_files import with_masks
-from beam_tfrecords.transforms.sources.inferred import InferredSource
 from beam_tfrecords.transforms.sources.inputs import describe_splits, key_prefixes, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.names import (
     FOLDER_MARKER,
@@ -33,22 +40,85 @@ from beam_tfrecords.transforms.sources.names import (
 )
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles
-from beam_tfrecords.transforms.sources.path_labels import (
-    OUTSIDE_SPLITS,
-    compile_pattern,
-    find_path_columns,
-    named_split_folders,
-    path_columns,
-    path_group,
-    path_label,
-)
-from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenRequest
+from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, PathPattern, named_split_folders
+from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Number of references to collect for a batch.
 _MOST = 256
 # Below this, starting a pipeline takes longer than listing here; above it, listing these again costs little.
 MOST_LISTED_HERE = 1_000_000
+
+
+class InferredSource(Source):
+    """A source that infers labels and splits after all samples are listed."""
+
+    _needs: Needs
+    _pattern: PathPattern
+    _joined: Sequence[str]
+
+    def _names_paths(self) -> bool:
+        """Whether the request has settings that only apply to this input or to paths below it."""
+        folders = self._needs.splits.folders
+        return bool(self._spec.globs or folders or self._pattern.pattern or self._inputs.splits)
+
+    def _leave_joined(self, folders: FolderSummary, tally: Tally, roots: Mapping[str, str]) -> None:
+        """Removes the files that the request joins from the files that nothing reads.
+
+        Args:
+          folders: folders of all inputs.
+          tally: counts of the listing.
+          roots: key prefix -> folder of an input.
+        """
+        for path, (prefix, root) in itertools.product(self._joined, roots.items()):
+            key = prefix + path.removeprefix(f"{root}/")
+            if path.startswith(f"{root}/") and (left := folders.remove_other(key)) is not None:
+                tally.remove(key, left)
+
+    def _infer(self, tree: FolderTree, request: Request, tally: Tally) -> Interpretation:
+        """Interprets the folders of an input, and adds notes on the result.
+
+        Raises:
+          RequestError: the folders are ambiguous.
+        """
+        found, notes = infer_folders(tree, request)
+        tally.notes += notes
+        self._describe(other_labels=functools.partial(find_sidecars, tree, request))
+        return found
+
+    def _decide(
+        self, found: Mapping[str, Interpretation], *, folders: FolderSummary, splits: Mapping[str, str]
+    ) -> Finish:
+        """Returns the labels and splits that the folders give.
+
+        Args:
+          found: key prefix -> interpretation of the folders below it.
+          folders: folders of all inputs.
+          splits: key prefix -> split that an input states.
+
+        Raises:
+          RequestError: an input states its split, but its folders state another.
+        """
+        keeps_splits = self._needs.splits.fractions is not None
+        meaning = FolderMeaning(found, "", self._pattern.pattern is not None, keeps_splits, splits)
+        meaning.check_splits(folders, self._inputs)
+        return Finish(self.description, meaning)
+
+    def _take_request(self, request: OpenRequest, needs: Needs, prefixes: Iterable[str]) -> None:
+        """Stores a request and the key prefixes, and turns the named groups of `label_pattern` into columns.
+
+        Raises:
+          RequestError: the layout needs a column that is not among these groups.
+        """
+        self._inputs, self._spec, self._needs = request.inputs, request.spec, needs
+        self._joined = [file.path for one in request.joined for file in one.files]
+        self._pattern = PathPattern.of(request.spec.label_pattern, needs)
+        self._describe(
+            provides=self.description.provides | self._pattern.contents,
+            prefix_depth=max(prefix.count("/") for prefix in prefixes),
+            **self._pattern.describe(),
+        )
+        self.notes += self._pattern.notes
 
 
 class ImageFolder(InferredSource):
@@ -148,7 +218,6 @@ def open_input(request: OpenRequest) -> MakeSource:
             "`source=filename_pattern` needs `label_pattern`; use, for example, `label_pattern=(?P<label>cat|dog)`",
             code="needs_setting",
         )
-    compile_pattern(spec.label_pattern, needs)
     roots = [root_of(path) for path in inputs.paths]
     for root in roots:
         # The caller has already checked that folders exist.
@@ -173,11 +242,11 @@ class ImageLister:
     """Lists the images among the files of a folder, glob or archive. Picklable.
 
     Attributes:
-      pattern: pattern that gives the labels; None for folders.
+      pattern: pattern that gives the labels.
       needs: requested contents.
     """
 
-    pattern: re.Pattern[str] | None
+    pattern: PathPattern
     needs: Needs
 
     def list_images(
@@ -201,16 +270,15 @@ class ImageLister:
           find_failure: returns why it is rejected without being read.
         """
         is_image, find_failure = is_image or _may_be_an_image, find_failure or _failure
-        pattern, start = self.pattern, root.start
+        start = root.start
         named = named_split_folders(self.needs.splits)
         splits = None if named is None else Interpretation(named)
-        _, names = find_path_columns(pattern, self.needs)
         # Images of a folder are consecutive in the listing, but not in every archive.
         last, is_outside = "", False
         # Images without individual metadata.
         keys: list[str] = []
         plain: list[storage.FileEntry] = []
-        is_plain = pattern is None and not masks and not names
+        is_plain = self.pattern.pattern is None and not masks
 
         def take() -> Iterator[RefColumns]:
             if keys:
@@ -248,12 +316,9 @@ class ImageLister:
             if failure is not None and not is_utf8(entry.path):
                 yield SampleRef(printable(key), one_image(File(printable(entry.path))), failure=failure)
                 continue
-            label = None if pattern is None else path_label(key, pattern)
             size = max(entry.size, 0)
             images = one_image(File(entry.path, entry.version))
-            group = path_group(key, pattern)
-            columns = path_columns(key, pattern, names) if names else {}
-            ref = SampleRef(key, images, size, entry.fingerprint, label, None, columns, failure, group)
+            ref = SampleRef(key, images, size, entry.fingerprint, failure=failure, **self.pattern.find(key))
             yield _with_masks(ref, masks, relative, self.needs.only_class) if masks and not failure else ref
         yield from take()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError
-from beam_tfrecords.features.contents import Content, contents_in
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
 from beam_tfrecords.transforms.sources.detect.mask_names import without_common_ends
@@ -17,14 +17,7 @@ from beam_tfrecords.transforms.sources.image_files import join_fingerprints, of_
 from beam_tfrecords.transforms.sources.names import printable, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
-from beam_tfrecords.transforms.sources.path_labels import (
-    compile_pattern,
-    describe_path_columns,
-    find_path_columns,
-    path_columns,
-    path_group,
-    path_label,
-)
+from beam_tfrecords.transforms.sources.path_labels import PathPattern
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -70,17 +63,10 @@ class PairedImages(Source):
     def __init__(self, folders: Mapping[str, Root], label_pattern: str | None, needs: Needs) -> None:
         super().__init__()
         self._folders, self._needs = folders, needs
-        self._pattern = compile_pattern(label_pattern, needs)
-        columns, self._taken = find_path_columns(self._pattern, needs)
-        has_label = self._pattern is not None and "label" in self._pattern.groupindex
-        found = {Content.IMAGE: True, Content.IMAGES: True, Content.LABEL: has_label, Content.COLUMNS: bool(columns)}
-        self._describe(
-            provides=contents_in(found),
-            images=dict.fromkeys(folders, False),
-            columns=columns,
-            column_types=dict.fromkeys(columns, "bytes") or None,
-        )
-        self.notes += describe_path_columns(columns, self._taken)
+        self._pattern = PathPattern.of(label_pattern, needs)
+        provides = self._pattern.contents | {Content.IMAGE, Content.IMAGES}
+        self._describe(provides=provides, images=dict.fromkeys(folders, False), **self._pattern.describe())
+        self.notes += self._pattern.notes
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields the samples in the order of the first folder.
@@ -123,10 +109,8 @@ class PairedImages(Source):
             {name: File(found[0].path, found[0].version) for name, found in files.items() if found},
             max(first.size, 0),
             join_fingerprints(fingerprints),
-            path_label(key, self._pattern) if self._pattern and Content.LABEL in self._needs.contents else None,
-            columns=path_columns(key, self._pattern, self._taken),
             failure=failure,
-            group=path_group(key, self._pattern),
+            **self._pattern.find(key),
         )
 
 

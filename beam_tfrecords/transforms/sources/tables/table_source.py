@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -16,6 +17,7 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, has_labels
+from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list
 from beam_tfrecords.transforms.sources.detect.missing_images import first_images, refuse_missing
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
@@ -24,6 +26,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     Inputs,
     describe_splits,
     keep_inputs,
+    key_prefixes,
     quote_input,
 )
 from beam_tfrecords.transforms.sources.names import printable
@@ -33,7 +36,7 @@ from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, So
 from beam_tfrecords.transforms.sources.tables.joined_rows import join_tables
 from beam_tfrecords.transforms.sources.tables.row_source import NamedImages, list_rows
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
-from beam_tfrecords.transforms.sources.tables.table import RowRange, Table, TableFile, available
+from beam_tfrecords.transforms.sources.tables.table import RowRange, Table, TableFile, available, open_table
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -44,6 +47,8 @@ _LEAST_BYTES = 4 << 20
 _MOST_PAIRS = 1000
 # Number of images from which to choose a table's folder of images.
 _FIRST_IMAGES = 5
+# Names of the tables in folders of images.
+METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -334,3 +339,44 @@ def _number_alike(readers: Sequence[TableReader]) -> list[TableReader]:
     is_there = all(number in one.table.columns for one in readers if one.columns.label or one.columns.boxes)
     column = number if is_there else None
     return [dataclasses.replace(one, cells=dataclasses.replace(one.cells, number=column)) for one in readers]
+
+
+def open_input(request: OpenRequest) -> MakeSource:
+    """Opens folders of images with tables of these names next to them, as Hugging Face's datasets reads them.
+
+    Raises:
+      RequestError: there is no table, or the tables do not fit the request.
+    """
+    inputs = request.inputs
+    tables: dict[str, tuple[InputFile, TableFile]] = {}
+    folders = [path.rstrip("/") + "/" for path in inputs.paths]
+    for path, folder, prefix in zip(inputs.paths, folders, key_prefixes(inputs.paths), strict=True):
+        listed = storage.list_files(folder, literal=True)
+        found = [entry for entry in listed if storage.basename(entry.path) in METADATA]
+        if not found:
+            raise RequestError(f"{quote_input(folder)}: there is none of {', '.join(METADATA)} in it", code="not_found")
+        for entry in sorted(found, key=lambda entry: entry.path):
+            below = entry.path[len(folder) :].rpartition("/")[0]
+            key = f"{prefix}{below}/" if below else prefix
+            if key in tables:
+                other = tables[key][1].path
+                raise RequestError(
+                    f"{other} and {entry.path} both list the images of one folder; delete one",
+                    code="several_metadata_files",
+                )
+            file = InputFile(key, entry, inputs.splits.get(path))
+            tables[key] = file, open_table(entry.path, request.spec)
+    opened = join_tables([one for _, one in tables.values()], request.joined)
+    files = [file for file, _ in tables.values()]
+    return functools.partial(_make_source, list(zip(files, opened, strict=True)), request)
+
+
+def _make_source(tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> TableSource:
+    images = find_file_names(tables[0][1], request.spec.image_column, needs.images)
+    image = None
+    if len(images) == 1 and not (needs.images or is_file_list(*images.values())):
+        image = next(iter(images.values()))
+    else:
+        needs = dataclasses.replace(needs, images=images)
+    request = dataclasses.replace(request, spec=dataclasses.replace(request.spec, image_column=image))
+    return TableSource(tables, request, needs)
