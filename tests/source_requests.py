@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.opening import open_input
-from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles
+from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally, Unmatched
@@ -87,3 +87,9 @@ def open_source(*inputs: Any, **fields: Any) -> OpenedSource:
     """Opens the source of a request; see `make_request`."""
     spec, needs = make_request(*inputs, **fields)
     return OpenedSource(open_input(spec, needs).read(needs))
+
+
+def list_archive(archive: Partition, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
+    """The samples of a zip or tar archive, as a build lists them."""
+    source = open_source(archive.uri, source="zip" if archive.uri.endswith(".zip") else "tar")
+    return one_by_one(until_damage(source.read(archive, tally, staging), archive, tally))

@@ -7,7 +7,7 @@ import gzip
 import io
 import tarfile
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,21 +15,10 @@ import zstandard
 
 from beam_tfrecords import storage
 from beam_tfrecords.storage import members
-from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
-from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister
-from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.tally import Tally
-
-READ = ReadArchive("tar", ImageLister(None, Needs()))
-
-
-def list_archive(container: Partition, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
-    """The samples, as a build lists them."""
-    return one_by_one(until_damage(READ(container, tally, staging), container, tally))
-
+from tests.source_requests import list_archive
 
 BOMB = (
     "too_large_file",

@@ -12,7 +12,7 @@ import subprocess
 import tracemalloc
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -20,21 +20,10 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.storage import members
 from beam_tfrecords.transforms.refs.fetching import read_image
-from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
-from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister
-from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.tally import Tally
-
-READ = ReadArchive("zip", ImageLister(None, Needs()))
-
-
-def list_archive(container: Partition, staging: StagingFiles, tally: Tally) -> Iterator[SampleRef]:
-    """The samples, as a build lists them."""
-    return one_by_one(until_damage(READ(container, tally, staging), container, tally))
-
+from tests.source_requests import list_archive
 
 METHODS = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]
 

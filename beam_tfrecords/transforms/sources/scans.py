@@ -6,7 +6,6 @@ Files are decoded while they are listed: each frame becomes a gray or color imag
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import importlib
 import io
@@ -106,31 +105,20 @@ class ScanSource(Source):
         pattern = PathPattern.of(label_pattern, needs)
         self._describe(provides=pattern.contents | {Content.IMAGE}, **pattern.describe())
         self.notes += pattern.notes
-        splits = {file.key_prefix: file.split for file in files if file.split}
-        is_array = Content.ARRAY in needs.contents
-        self.read: ReadScan = ReadScan(pattern, splits, window, versions, is_array)
+        self._splits = {file.key_prefix: file.split for file in files if file.split}
+        self._pattern, self._window, self._versions = pattern, window, versions
+        self._are_arrays = Content.ARRAY in needs.contents
 
-
-@dataclasses.dataclass(frozen=True)
-class ReadScan:
-    """Lists the images of a file, and copies them to staging files. Picklable; `ScanSource` has the attributes."""
-
-    pattern: PathPattern
-    splits: dict[str, str]
-    window: Window
-    versions: dict[str, str]
-    are_arrays: bool
-
-    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields a reference to each image; a rejected one for a file that cannot be read to its end."""
         key = partition.key_prefix.rstrip("/") or storage.basename(partition.uri)
         library = _library_of(partition.uri)
-        made = f"{library} {self.versions[library]} {'array' if self.are_arrays else self.window.value}"
+        made = f"{library} {self._versions[library]} {'array' if self._are_arrays else self._window.value}"
         try:
             data = storage.read_bytes(partition.uri, version=partition.version)
             read: Callable[..., Scan] = _read_dicom if library == "pydicom" else _read_nifti
-            scan = read(data, key, None if self.are_arrays else self.window)
-            values = self.pattern.find(key)
+            scan = read(data, key, None if self._are_arrays else self._window)
+            values = self._pattern.find(key)
             values["group"] = values.get("group") or scan.patient or key
             for number, frame in enumerate(scan.frames):
                 own = key if scan.is_single else f"{key}/{number:03d}"
@@ -141,7 +129,7 @@ class ReadScan:
                     one_image(place),
                     len(file),
                     f"{partition.fingerprint}@{number} {made}",
-                    split=self.splits.get(partition.key_prefix),
+                    split=self._splits.get(partition.key_prefix),
                     **values,
                 )
         except SampleError as error:

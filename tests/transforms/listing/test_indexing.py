@@ -27,14 +27,15 @@ from beam_tfrecords.transforms.parts import Part, read_index
 from beam_tfrecords.transforms.publishing.changes import _collect_keys
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
-from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister
-from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
+from beam_tfrecords.transforms.sources.partition import Partition, ReadPartition, StagingFiles
 from beam_tfrecords.transforms.sources.tally import Tally
+from tests.source_requests import open_source
 
-READ_TAR = ReadArchive("tar", ImageLister(None, Needs()))
 PLAN = ListPlan()
+
+
+def read_tar(path: Path | str) -> ReadPartition:
+    return open_source(path, source="tar").read
 
 
 def write_tar(path: Path, images: dict[str, bytes]) -> None:
@@ -61,7 +62,7 @@ class Hooked:
     meanwhile: Callable[[], None]
 
     def __call__(self, container: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
-        for number, ref in enumerate(one_by_one(READ_TAR(container, tally, staging))):
+        for number, ref in enumerate(one_by_one(read_tar(container.uri)(container, tally, staging))):
             if number == 2:
                 self.meanwhile()
             yield ref
@@ -141,7 +142,7 @@ def test_a_service_fault_is_not_the_fault_of_the_archive(archive, faults):
 
 def test_an_archive_that_could_not_be_read_is_read_again_by_the_next_launch(archive):
     container = container_of(archive)
-    plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, run_id="first")
+    plan = IndexPlan(str(archive.parent / "build"), read_tar(archive), PLAN, 10**9, run_id="first")
     archive.rename(archive.with_name("away"))
     checkpoint = Path(index_partition(container, plan=plan))
     first = checkpoint.read_bytes()
@@ -153,7 +154,7 @@ def test_an_archive_that_could_not_be_read_is_read_again_by_the_next_launch(arch
 
 
 def test_a_checkpoint_of_another_version_of_an_archive_is_not_taken(archive):
-    plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9)
+    plan = IndexPlan(str(archive.parent / "build"), read_tar(archive), PLAN, 10**9)
     index_partition(container_of(archive), plan=plan)
     write_tar(archive, NEW)
     index_partition(container_of(archive), plan=plan)
@@ -162,7 +163,7 @@ def test_a_checkpoint_of_another_version_of_an_archive_is_not_taken(archive):
 
 def test_a_damaged_container_is_read_again_by_the_next_launch_and_not_within_one(archive):
     cut(archive)
-    plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, run_id="first")
+    plan = IndexPlan(str(archive.parent / "build"), read_tar(archive), PLAN, 10**9, run_id="first")
     container = container_of(archive)
     checkpoint = Path(index_partition(container, plan=plan))
     written = checkpoint.stat().st_mtime_ns
@@ -204,7 +205,7 @@ def test_what_the_reader_of_a_chunk_raises_is_not_taken_for_damage(tmp_path):
 def test_a_damaged_checkpoint_of_a_container_is_named(tmp_path):
     write_tar(tmp_path / "photos.tar", OLD)
     container = container_of(tmp_path / "photos.tar")
-    plan = IndexPlan(str(tmp_path / "build"), READ_TAR, PLAN, 10**9)
+    plan = IndexPlan(str(tmp_path / "build"), read_tar(tmp_path / "photos.tar"), PLAN, 10**9)
     checkpoint = index_partition(container, plan=plan)
     cut(Path(checkpoint))
     with pytest.raises(BuildError, match=rf"{checkpoint} is damaged"):

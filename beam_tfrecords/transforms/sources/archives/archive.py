@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeanin
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.folders.image_folder import ImageLister, InferredSource
+from beam_tfrecords.transforms.sources.folders.image_folder import InferredSource
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -36,25 +36,22 @@ from beam_tfrecords.transforms.sources.tally import Tally
 _WORDNET_ID = re.compile(r"n\d{8}")
 
 
-@dataclasses.dataclass(frozen=True)
-class ReadArchive:
-    """Lists the images of an archive. Picklable.
+class ArchiveSource(InferredSource):
+    """Archives of one format."""
 
-    Attributes:
-      source: "zip" or "tar".
-      images: lists the images among the members.
-    """
+    # GNU tar, unzip and Python behave like this; `tar -r` appends newer versions at the end.
+    description = Description(last_member_wins=True)
 
-    source: str
-    images: ImageLister
+    def __init__(self, files: Sequence[InputFile], request: OpenRequest, needs: Needs) -> None:
+        super().__init__(partitions_of(files))
+        self._splits = {file.key_prefix: file.split for file in files if file.split}
+        self.notes += describe_splits(
+            [file.entry.path for file in files], [file.split for file in files], request.inputs
+        )
+        self._take_request(request, needs, [file.key_prefix for file in files])
 
-    def __call__(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
-        """Yields a reference to each image.
-
-        Args:
-          partition: the archive.
-          staging: receives the plain bytes of a compressed archive.
-          tally: counts the members that are not images.
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
+        """Yields a reference to each image; copies the plain bytes of a compressed archive.
 
         Raises:
           ChangedError: the archive is no longer the listed version.
@@ -75,8 +72,8 @@ class ReadArchive:
             except SampleError as error:
                 damage = error
 
-        with self.open(partition, staging) as archive:
-            yield from self.images.list_images(
+        with self._open(partition, staging) as archive:
+            yield from self._list_images(
                 list_files(archive),
                 Root(folder, folder, partition.key_prefix),
                 tally,
@@ -87,7 +84,7 @@ class ReadArchive:
             if damage is not None:
                 raise damage
 
-    def open(self, partition: Partition, staging: StagingFiles | None = None) -> AbstractContextManager[Archive]:
+    def _open(self, partition: Partition, staging: StagingFiles | None = None) -> AbstractContextManager[Archive]:
         """Opens an archive, and reads its first header or finds its directory.
 
         Raises:
@@ -95,26 +92,10 @@ class ReadArchive:
           ChangedError: the archive is no longer the listed version.
           OSError: a service fault.
         """
-        if self.source == "zip":
+        if self._spec.source == "zip":
             return open_zip(partition.uri, size=partition.size, version=partition.version)
         copy = staging.start_copy if staging is not None else None
         return open_tar(partition.uri, size=partition.size, version=partition.version, copy=copy)
-
-
-class ArchiveSource(InferredSource):
-    """Archives of one format."""
-
-    # GNU tar, unzip and Python behave like this; `tar -r` appends newer versions at the end.
-    description = Description(last_member_wins=True)
-
-    def __init__(self, files: Sequence[InputFile], request: OpenRequest, needs: Needs) -> None:
-        super().__init__(partitions_of(files))
-        self._splits = {file.key_prefix: file.split for file in files if file.split}
-        self.notes += describe_splits(
-            [file.entry.path for file in files], [file.split for file in files], request.inputs
-        )
-        self._take_request(request, needs, [file.key_prefix for file in files])
-        self.read: ReadArchive = ReadArchive(request.spec.source, ImageLister(self._pattern, needs))
 
     def check(self, most_missing: float) -> None:
         """See `Source.check`; skips the check for several archives, because it would take long."""
@@ -122,7 +103,7 @@ class ArchiveSource(InferredSource):
             return
         try:
             # Ignores service faults, because the listing retries.
-            with contextlib.suppress(OSError), self.read.open(self.partitions[0]):
+            with contextlib.suppress(OSError), self._open(self.partitions[0]):
                 pass
         except SampleError as error:
             where = quote_input(self.partitions[0].uri)

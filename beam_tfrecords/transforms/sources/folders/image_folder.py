@@ -75,6 +75,79 @@ class InferredSource(Source):
             if path.startswith(f"{root}/") and (left := folders.remove_other(key)) is not None:
                 tally.remove(key, left)
 
+    def _list_images(
+        self,
+        files: Iterable[storage.FileEntry],
+        root: Root,
+        tally: Tally,
+        masks: Sequence[MaskFiles] = (),
+        *,
+        is_image: Callable[[storage.FileEntry], bool] | None = None,
+        find_failure: Callable[[storage.FileEntry], tuple[str, str] | None] | None = None,
+    ) -> Iterator[SampleRef | RefColumns]:
+        """Yields a reference to each image among the listed files of a root, in order; counts the others as skipped.
+
+        Args:
+          files: the listed files.
+          root: their root.
+          tally: counts the files that are not images.
+          masks: files with masks.
+          is_image: whether the file that was listed last may be an image, by its first bytes.
+          find_failure: returns why it is rejected without being read.
+        """
+        is_image, find_failure = is_image or _may_be_an_image, find_failure or _failure
+        start = root.start
+        named = named_split_folders(self._needs.splits)
+        splits = None if named is None else Interpretation(named)
+        # Images of a folder are consecutive in the listing, but not in every archive.
+        last, is_outside = "", False
+        # Images without individual metadata.
+        keys: list[str] = []
+        plain: list[storage.FileEntry] = []
+        is_plain = self._pattern.pattern is None and not masks
+
+        def take() -> Iterator[RefColumns]:
+            if keys:
+                yield _by_column(keys, plain)
+                keys.clear()
+                plain.clear()
+
+        for entry in files:
+            relative = entry.path[start:]
+            kind = skipped_kind(relative, arrays=Content.ARRAY in self._needs.contents)
+            if kind == FOLDER_MARKER and entry.size < 0:
+                kind = "link to a listed folder"
+            if len(keys) == _MOST:
+                yield from take()
+            if splits is not None:
+                folder = f"/{relative[: relative.rfind('/') + 1]}"
+                if folder != last:
+                    last, is_outside = folder, splits.place(folder[1:])[1] is None
+                if kind is None and is_outside:
+                    kind = OUTSIDE_SPLITS
+            if kind is None and any(one.is_mask(entry.path) for one in masks):
+                kind = "mask"
+            if kind is None and not has_extension(relative) and not is_image(entry):
+                kind = NOT_AN_IMAGE
+            key = root.key_prefix + relative
+            if kind is not None:
+                tally.add(kind, printable(key))
+                continue
+            failure = find_failure(entry)
+            if is_plain and failure is None:
+                keys.append(key)
+                plain.append(entry)
+                continue
+            yield from take()
+            if failure is not None and not is_utf8(entry.path):
+                yield SampleRef(printable(key), one_image(File(printable(entry.path))), failure=failure)
+                continue
+            size = max(entry.size, 0)
+            images = one_image(File(entry.path, entry.version))
+            ref = SampleRef(key, images, size, entry.fingerprint, failure=failure, **self._pattern.find(key))
+            yield _with_masks(ref, masks, relative, self._needs.only_class) if masks and not failure else ref
+        yield from take()
+
     def _infer(self, tree: FolderTree, request: Request, tally: Tally) -> Interpretation:
         """Interprets the folders of an input, and adds notes on the result.
 
@@ -142,14 +215,13 @@ class ImageFolder(InferredSource):
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
         """Yields a reference to each image, in the listing order of the storage."""
-        lister = ImageLister(self._pattern, self._needs)
         for root in self._roots:
             if partition == WHOLE:
                 files = storage.list_files(root.listing, special=True, literal=root.is_folder)
-                yield from lister.list_images(files, root, tally, self._masks.get(root.key_prefix, ()))
+                yield from self._list_images(files, root, tally, self._masks.get(root.key_prefix, ()))
             elif partition.key_prefix == root.key_prefix:
                 files = storage.list_partition(root.listing, partition.part, special=True, literal=root.is_folder)
-                yield from lister.list_images(files, root, tally)
+                yield from self._list_images(files, root, tally)
 
     def cut(self, listed: int) -> Sequence[Partition]:
         """See `Source.cut`."""
@@ -235,92 +307,6 @@ def open_input(request: OpenRequest) -> MakeSource:
     ]
     check_named_splits(roots, needs.splits)
     return functools.partial(ImageFolder, roots, request)
-
-
-@dataclasses.dataclass(frozen=True)
-class ImageLister:
-    """Lists the images among the files of a folder, glob or archive. Picklable.
-
-    Attributes:
-      pattern: pattern that gives the labels.
-      needs: requested contents.
-    """
-
-    pattern: PathPattern
-    needs: Needs
-
-    def list_images(
-        self,
-        files: Iterable[storage.FileEntry],
-        root: Root,
-        tally: Tally,
-        masks: Sequence[MaskFiles] = (),
-        *,
-        is_image: Callable[[storage.FileEntry], bool] | None = None,
-        find_failure: Callable[[storage.FileEntry], tuple[str, str] | None] | None = None,
-    ) -> Iterator[SampleRef | RefColumns]:
-        """Yields a reference to each image among the listed files of a root, in order; counts the others as skipped.
-
-        Args:
-          files: the listed files.
-          root: their root.
-          tally: counts the files that are not images.
-          masks: files with masks.
-          is_image: whether the file that was listed last may be an image, by its first bytes.
-          find_failure: returns why it is rejected without being read.
-        """
-        is_image, find_failure = is_image or _may_be_an_image, find_failure or _failure
-        start = root.start
-        named = named_split_folders(self.needs.splits)
-        splits = None if named is None else Interpretation(named)
-        # Images of a folder are consecutive in the listing, but not in every archive.
-        last, is_outside = "", False
-        # Images without individual metadata.
-        keys: list[str] = []
-        plain: list[storage.FileEntry] = []
-        is_plain = self.pattern.pattern is None and not masks
-
-        def take() -> Iterator[RefColumns]:
-            if keys:
-                yield _by_column(keys, plain)
-                keys.clear()
-                plain.clear()
-
-        for entry in files:
-            relative = entry.path[start:]
-            kind = skipped_kind(relative, arrays=Content.ARRAY in self.needs.contents)
-            if kind == FOLDER_MARKER and entry.size < 0:
-                kind = "link to a listed folder"
-            if len(keys) == _MOST:
-                yield from take()
-            if splits is not None:
-                folder = f"/{relative[: relative.rfind('/') + 1]}"
-                if folder != last:
-                    last, is_outside = folder, splits.place(folder[1:])[1] is None
-                if kind is None and is_outside:
-                    kind = OUTSIDE_SPLITS
-            if kind is None and any(one.is_mask(entry.path) for one in masks):
-                kind = "mask"
-            if kind is None and not has_extension(relative) and not is_image(entry):
-                kind = NOT_AN_IMAGE
-            key = root.key_prefix + relative
-            if kind is not None:
-                tally.add(kind, printable(key))
-                continue
-            failure = find_failure(entry)
-            if is_plain and failure is None:
-                keys.append(key)
-                plain.append(entry)
-                continue
-            yield from take()
-            if failure is not None and not is_utf8(entry.path):
-                yield SampleRef(printable(key), one_image(File(printable(entry.path))), failure=failure)
-                continue
-            size = max(entry.size, 0)
-            images = one_image(File(entry.path, entry.version))
-            ref = SampleRef(key, images, size, entry.fingerprint, failure=failure, **self.pattern.find(key))
-            yield _with_masks(ref, masks, relative, self.needs.only_class) if masks and not failure else ref
-        yield from take()
 
 
 def _by_column(keys: Sequence[str], entries: Sequence[storage.FileEntry]) -> RefColumns:
