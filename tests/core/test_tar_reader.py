@@ -17,9 +17,9 @@ import zstandard
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.tally import Tally
-from tests.source_requests import list_archive
+from tests.source_requests import list_archive, open_source
 
 COMPRESS = {
     "gz": gzip.compress,
@@ -174,9 +174,13 @@ def test_headers_nested_without_end_are_corrupt(read):
     assert read(header_of(0, tarfile.XHDTYPE) * 3000)[1][0] == "corrupt"
 
 
-def test_a_missing_archive_is_unreadable(tmp_path):
+def test_an_archive_that_goes_missing_is_unreadable(tmp_path):
+    (tmp_path / "a.tar").write_bytes(tar_of("1.jpg"))
+    source = open_source(tmp_path / "a.tar", source="tar")
+    (archive,) = source.partitions
+    (tmp_path / "a.tar").unlink()
     with StagingFiles(str(tmp_path), "a") as staging:
-        (sample,) = list_archive(Partition(str(tmp_path / "a.tar"), 1, "", ""), staging, Tally())
+        (sample,) = until_damage(source.read(archive, Tally(), staging), archive, Tally())
     assert sample.failure == ("unreadable", "No such file or directory")
 
 
@@ -192,7 +196,7 @@ def test_a_refused_archive_is_unreadable_and_a_fault_of_the_store_is_not_its_fai
 
         monkeypatch.setattr(storage, "open_read", lambda path, **_: File(tar_of("1.jpg")))
         with StagingFiles(str(tmp_path / "staging"), "a") as staging:
-            return list(list_archive(Partition("a.tar", 10_240, "", ""), staging, Tally()))
+            return list(list_archive(Partition(str(tmp_path / "a.tar"), 10_240, "", ""), staging, Tally()))
 
     samples = read(PermissionError(13, "Permission denied"))
     assert [sample.key for sample in samples] == ["1.jpg", "a.tar"]

@@ -21,9 +21,9 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.storage import members
 from beam_tfrecords.transforms.refs.fetching import read_image
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.tally import Tally
-from tests.source_requests import list_archive
+from tests.source_requests import list_archive, open_source
 
 METHODS = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]
 
@@ -269,8 +269,12 @@ def test_a_part_of_a_split_archive_is_refused_with_what_to_do(read):
     assert "join them first: zip -s 0" in read(bytes(data))[1][1]
 
 
-def test_a_missing_archive_is_unreadable(tmp_path):
-    (sample,) = list_archive(Partition(str(tmp_path / "a.zip"), 1, "", ""), StagingFiles(str(tmp_path), "a"), Tally())
+def test_an_archive_that_goes_missing_is_unreadable(tmp_path):
+    (tmp_path / "a.zip").write_bytes(zip_of(*NAMES))
+    source = open_source(tmp_path / "a.zip", source="zip")
+    (archive,) = source.partitions
+    (tmp_path / "a.zip").unlink()
+    (sample,) = until_damage(source.read(archive, Tally(), StagingFiles("", "")), archive, Tally())
     assert sample.failure == ("unreadable", "No such file or directory")
 
 

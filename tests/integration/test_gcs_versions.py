@@ -18,8 +18,8 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import gcs as gcs_files
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
-from beam_tfrecords.transforms.sources.inputs import Inputs, find_files, has_wildcards
-from beam_tfrecords.transforms.sources.partition import WHOLE, StagingFiles
+from beam_tfrecords.transforms.sources.inputs import Inputs, has_wildcards
+from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles, find_files
 from beam_tfrecords.transforms.sources.tally import Tally
 from tests.integration.servers import gcs
 from tests.source_requests import open_source
@@ -314,4 +314,4 @@ def test_a_folder_or_file_named_like_a_glob_is_an_input(server, name):
     images = open_source(folder).source
     assert [sample.key for sample in one_by_one(images.read(WHOLE, Tally(), StagingFiles("", "")))] == ["cat/1.jpg"]
     (found,) = find_files(Inputs([f"gs://photos/{name}.tar"]), by_name=True)
-    assert found.entry == storage.stat(f"gs://photos/{name}.tar")
+    assert found == Partition.of(storage.stat(f"gs://photos/{name}.tar"))

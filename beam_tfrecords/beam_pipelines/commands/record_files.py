@@ -189,7 +189,7 @@ def _problem_of(record: Record | RecordError) -> str | None:
 def _read_examples(files: Sequence[storage.FileEntry]) -> Iterator[dict[str, tuple[str, list[Any]]]]:
     for file in files:
         try:
-            for record, _ in scan_file(Partition.of(file, key_prefix="")):
+            for record, _ in scan_file(Partition.of(file)):
                 if (problem := _problem_of(record)) is not None:
                     raise BuildError(f"{file.path}: {problem}")
                 assert isinstance(record, Record)

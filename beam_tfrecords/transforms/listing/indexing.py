@@ -125,8 +125,8 @@ def read_unchanged(partition: Partition, read: Callable[[Partition], Result]) ->
             continue
         # If the file is missing or stat fails, reading it raises the error.
         with contextlib.suppress(OSError):
-            found = Partition.of(storage.stat(partition.uri), key_prefix=partition.key_prefix)
-            partition = dataclasses.replace(found, part=partition.part, identifies=partition.identifies)
+            now = storage.stat(partition.uri)
+            partition = dataclasses.replace(partition, size=now.size, fingerprint=now.fingerprint, version=now.version)
     raise AssertionError
 
 

@@ -12,7 +12,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_files import find_all
-from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input, split_of_word
+from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.path_rule import shorten
 
 _MOST_NAMES = 20
@@ -62,7 +63,7 @@ class FileRoots:
         return any(_find(name, self.every, allow_outside_root=allow_outside_root) for name in names)
 
 
-def pair_roots(files: Sequence[InputFile], words: Sequence[str], setting: str = "image_root") -> list[FileRoots]:
+def pair_roots(files: Sequence[Partition], words: Sequence[str], setting: str = "image_root") -> list[FileRoots]:
     """Returns the folders of each file; see `own_roots`.
 
     If every root is the folder of a file or contains one, and no two files share a folder, each file searches its own
@@ -76,12 +77,12 @@ def pair_roots(files: Sequence[InputFile], words: Sequence[str], setting: str = 
     Raises:
       RequestError: a split has no folder.
     """
-    beside = [storage.dirname(file.entry.path) for file in files]
+    beside = [storage.dirname(file.uri) for file in files]
     if not words:
         return [FileRoots((), (folder,), setting) for folder in beside]
     said, folders = zip(*map(split_of_word, words), strict=True)
     every = tuple(dict.fromkeys(folders))
-    own = own_roots([(file.entry.path, file.split) for file in files], words, setting)
+    own = own_roots([(file.uri, file.split) for file in files], words, setting)
     if any(said):
         return [FileRoots((), some, setting) for some in own]
     if any(own):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 from beam_tfrecords import storage
@@ -19,20 +18,6 @@ from beam_tfrecords.transforms.sources.names import is_utf8, printable
 
 _NAMED_INPUT = re.compile(r"([a-z][a-z0-9_]*)=(.+)", re.DOTALL)
 _MOST_NAMES = 5
-
-
-class InputFile(NamedTuple):
-    """A file of the input.
-
-    Attributes:
-      key_prefix: prefix of the keys of its samples.
-      entry: path, size and version of the file.
-      split: split of its samples, if the request or the names of all files state it.
-    """
-
-    key_prefix: str
-    entry: storage.FileEntry
-    split: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,11 +80,11 @@ def splits_of_names(paths: Sequence[str]) -> list[str | None]:
     return splits if is_said else [None] * len(paths)
 
 
-def describe_splits(paths: Iterable[str], splits: Sequence[str | None], inputs: Inputs) -> list[str]:
-    """Returns a note on splits that come only from the names of the inputs."""
-    if inputs.splits or not any(splits):
+def describe_splits(splits: Mapping[str, str | None], inputs: Inputs) -> list[str]:
+    """Returns a note on splits, by path, that come only from the names of the inputs."""
+    if inputs.splits or not any(splits.values()):
         return []
-    shown = [f"{printable(storage.basename(path))} is {split}" for path, split in zip(paths, splits, strict=True)]
+    shown = [f"{printable(storage.basename(path))} is {split}" for path, split in splits.items()]
     more = [f"and {len(shown) - _MOST_NAMES:,} more"] if len(shown) > _MOST_NAMES else []
     return [f"splits from the names of the inputs: {', '.join([*shown[:_MOST_NAMES], *more])}"]
 
@@ -172,66 +157,6 @@ def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Sequence
         f"two inputs read {quote_input(twice)}, so that their keys would be equal; give one input for both",
         code="duplicate_key_prefix",
     )
-
-
-def find_files(inputs: Inputs, *, by_name: bool) -> list[InputFile]:
-    """Returns the files of the paths and globs of an input.
-
-    Args:
-      by_name: infer splits from the file names.
-
-    Raises:
-      RequestError: a glob matches no file, or an entry is not a regular file.
-    """
-    files: list[storage.FileEntry] = []
-    splits: list[str | None] = []
-    for path in inputs.paths:
-        found = find_entries(path)
-        files += found
-        splits += [inputs.splits.get(path)] * len(found)
-    for file in files:
-        require_utf8(file.path)
-        if file.size < 0:
-            raise RequestError(
-                f"{quote_input(file.path)} is not a regular file, or is a broken link", code="not_a_file"
-            )
-    # A glob may match more files later, so its keys always have a prefix.
-    paths = [file.path for file in files]
-    prefixes = key_prefixes(paths, always=any(map(names_several, inputs.paths)), splits=splits)
-    splits = splits_of_names(paths) if by_name and not inputs.splits else splits
-    return [InputFile(*one) for one in zip(prefixes, files, splits, strict=True)]
-
-
-def find_files_below(inputs: Inputs, name: re.Pattern[str], what: str) -> list[InputFile]:
-    """Returns the files of the inputs, including the matching files below folders.
-
-    Args:
-      inputs: files, folders and globs.
-      name: pattern for the path of a file, relative to its folder.
-      what: name for the files in the error message.
-
-    Raises:
-      RequestError: an input has no such file.
-    """
-    files: list[InputFile] = []
-    for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
-        is_folder = not names_several(path) and storage.is_folder(path)
-        start = len(path.rstrip("/")) + 1
-        found = list(storage.list_files(path, literal=True)) if is_folder else find_entries(path)
-        if is_folder:
-            found = [one for one in found if one.size and name.fullmatch(one.path[start:])]
-            found.sort(key=lambda one: one.path)
-        if not found:
-            raise RequestError(f"{quote_input(path)}: there is no {what}", code="not_found")
-        # A glob or a folder may have more files later.
-        own = (
-            [f"{one.path[start:]}/" for one in found]
-            if is_folder
-            else key_prefixes([one.path for one in found], always=names_several(path))
-        )
-        split = inputs.splits.get(path)
-        files += [InputFile(prefix + below, one, split) for below, one in zip(own, found, strict=True)]
-    return files
 
 
 def find_entries(path: str) -> list[storage.FileEntry]:

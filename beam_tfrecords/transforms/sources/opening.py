@@ -189,7 +189,7 @@ def _recognise(entry: Registered, path: str, spec: SourceSpec, needs: Needs) -> 
     special = [one for one in SOURCES if one.among == entry.name]
     if not special:
         return entry
-    first = Partition.of(find_entries(path)[0], key_prefix="")
+    first = Partition.of(find_entries(path)[0])
     return next((one for one in special if _module(one).recognizes(first, spec, needs)), entry)
 
 

@@ -5,16 +5,26 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, TypeAlias
 
 import msgpack
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import SampleError
+from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, Range, SampleRef, one_image
+from beam_tfrecords.transforms.sources.inputs import (
+    Inputs,
+    find_entries,
+    key_prefixes,
+    names_several,
+    quote_input,
+    require_utf8,
+    splits_of_names,
+)
 from beam_tfrecords.transforms.sources.tally import Damage, Tally
 
 # Keeps the number of files low, and each file small enough for any disk or object store.
@@ -35,6 +45,7 @@ class Partition:
       version: version of the listed file, as in `storage.FileEntry.version`; "" if unknown.
       part: the source's identifier for a part of the file; empty for the whole file.
       identifies: whether the partitions identify the input; otherwise its samples do.
+      split: split of its samples, if the request or the names of all files state it; a column may state another.
     """
 
     uri: str
@@ -44,17 +55,18 @@ class Partition:
     version: str = ""
     part: storage.Partition = ()
     identifies: bool = True
+    split: str | None = None
 
     @classmethod
-    def of(cls, file: storage.FileEntry, *, key_prefix: str) -> Partition:
+    def of(cls, file: storage.FileEntry, *, key_prefix: str = "", split: str | None = None) -> Partition:
         """Returns the partition for the current version of a file."""
-        return cls(file.path, file.size, file.fingerprint, key_prefix, file.version)
+        return cls(file.path, file.size, file.fingerprint, key_prefix, file.version, split=split)
 
     def pack(self) -> bytes:
         """Serializes the partition."""
-        values = (self.uri, self.size, self.fingerprint, self.key_prefix, self.version, self.part, self.identifies)
+        values = self.uri, self.size, self.fingerprint, self.key_prefix, self.version, self.part, self.identifies
         # Folder names may contain bytes that are not UTF-8.
-        packed: bytes = msgpack.packb(values, unicode_errors="surrogateescape")
+        packed: bytes = msgpack.packb((*values, self.split), unicode_errors="surrogateescape")
         return packed
 
     @classmethod
@@ -92,15 +104,73 @@ class PipelinePartition(Partition):
         return Partition.unpack(self.pack())
 
 
-def reject_missing(
-    partition: Partition, numbers: range, error: SampleError, *, split: str | None, stem: str = ""
-) -> Iterator[SampleRef]:
+def find_files(inputs: Inputs, *, by_name: bool) -> list[Partition]:
+    """Returns the files of the paths and globs of an input.
+
+    Args:
+      by_name: infer splits from the file names.
+
+    Raises:
+      RequestError: a glob matches no file, or an entry is not a regular file.
+    """
+    files: list[storage.FileEntry] = []
+    splits: list[str | None] = []
+    for path in inputs.paths:
+        found = find_entries(path)
+        files += found
+        splits += [inputs.splits.get(path)] * len(found)
+    for file in files:
+        require_utf8(file.path)
+        if file.size < 0:
+            raise RequestError(
+                f"{quote_input(file.path)} is not a regular file, or is a broken link", code="not_a_file"
+            )
+    # A glob may match more files later, so its keys always have a prefix.
+    paths = [file.path for file in files]
+    prefixes = key_prefixes(paths, always=any(map(names_several, inputs.paths)), splits=splits)
+    splits = splits_of_names(paths) if by_name and not inputs.splits else splits
+    named = zip(files, prefixes, splits, strict=True)
+    return [Partition.of(file, key_prefix=prefix, split=split) for file, prefix, split in named]
+
+
+def find_files_below(inputs: Inputs, name: re.Pattern[str], what: str) -> list[Partition]:
+    """Returns the files of the inputs, including the matching files below folders.
+
+    Args:
+      inputs: files, folders and globs.
+      name: pattern for the path of a file, relative to its folder.
+      what: name for the files in the error message.
+
+    Raises:
+      RequestError: an input has no such file.
+    """
+    files: list[Partition] = []
+    for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
+        is_folder = not names_several(path) and storage.is_folder(path)
+        start = len(path.rstrip("/")) + 1
+        found = list(storage.list_files(path, literal=True)) if is_folder else find_entries(path)
+        if is_folder:
+            found = [one for one in found if one.size and name.fullmatch(one.path[start:])]
+            found.sort(key=lambda one: one.path)
+        if not found:
+            raise RequestError(f"{quote_input(path)}: there is no {what}", code="not_found")
+        # A glob or a folder may have more files later.
+        own = (
+            [f"{one.path[start:]}/" for one in found]
+            if is_folder
+            else key_prefixes([one.path for one in found], always=names_several(path))
+        )
+        split = inputs.splits.get(path)
+        files += [Partition.of(one, key_prefix=prefix + key, split=split) for key, one in zip(own, found, strict=True)]
+    return files
+
+
+def reject_missing(partition: Partition, numbers: range, error: SampleError, *, stem: str = "") -> Iterator[SampleRef]:
     """Yields a rejected sample for each sample that a partition announces but that cannot be read.
 
     Args:
       numbers: numbers of the samples.
       error: why the samples cannot be read.
-      split: split of the samples, if it is known without reading them.
       stem: prefix of their keys within the partition.
 
     Raises:
@@ -111,7 +181,8 @@ def reject_missing(
     for number in numbers:
         key = f"{stem}{number:012d}"
         place = one_image(Range(partition.uri, 0, 0, f"{partition.uri}#{key}"))
-        yield SampleRef(partition.key_prefix + key, place, split=split, failure=(error.reason.value, error.detail))
+        failure = error.reason.value, error.detail
+        yield SampleRef(partition.key_prefix + key, place, split=partition.split, failure=failure)
 
 
 class StagingFiles:

@@ -22,11 +22,11 @@ from beam_tfrecords.extras import install_hint
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, one_image
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, find_files_below
 from beam_tfrecords.transforms.sources.path_labels import PathPattern
-from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source, partitions_of
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.source_spec import Window
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -71,7 +71,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     inputs, spec = request.inputs, request.spec
     files = find_files_below(inputs, _FILE, "DICOM or NIfTI file in it, .dcm, .dicom, .nii or .nii.gz")
     versions = dict[str, str]()
-    for library in dict.fromkeys(_library_of(file.entry.path) for file in files):
+    for library in dict.fromkeys(_library_of(file.uri) for file in files):
         try:
             versions[library] = importlib.import_module(library).__version__
         except ImportError as error:
@@ -95,17 +95,16 @@ class ScanSource(Source):
 
     def __init__(
         self,
-        files: Sequence[InputFile],
+        files: Sequence[Partition],
         label_pattern: str | None,
         window: Window,
         versions: dict[str, str],
         needs: Needs,
     ) -> None:
-        super().__init__(partitions_of(files))
+        super().__init__(files)
         pattern = PathPattern.of(label_pattern, needs)
         self._describe(provides=pattern.contents | {Content.IMAGE}, **pattern.describe())
         self.notes += pattern.notes
-        self._splits = {file.key_prefix: file.split for file in files if file.split}
         self._pattern, self._window, self._versions = pattern, window, versions
         self._are_arrays = Content.ARRAY in needs.contents
 
@@ -129,7 +128,7 @@ class ScanSource(Source):
                     one_image(place),
                     len(file),
                     f"{partition.fingerprint}@{number} {made}",
-                    split=self._splits.get(partition.key_prefix),
+                    split=partition.split,
                     **values,
                 )
         except SampleError as error:

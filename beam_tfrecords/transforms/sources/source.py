@@ -13,9 +13,16 @@ from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs, find_files
+from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, PipelinePartition, ReadPartition, StagingFiles
+from beam_tfrecords.transforms.sources.partition import (
+    WHOLE,
+    Partition,
+    PipelinePartition,
+    ReadPartition,
+    StagingFiles,
+    find_files,
+)
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -144,11 +151,11 @@ class OpenRequest:
     joined: Sequence[JoinedTable]
     function: UserFunction | None = None
 
-    def find_files(self) -> list[InputFile]:
+    def find_files(self) -> list[Partition]:
         """Returns the files of paths and globs; their names say the splits, unless the request does.
 
         Raises:
-          RequestError: as `inputs.find_files`.
+          RequestError: as `partition.find_files`.
         """
         return find_files(self.inputs, by_name=self.needs.splits.are_auto and not self.spec.split_column)
 
@@ -156,8 +163,3 @@ class OpenRequest:
 # Makes the source of an opened input for some needs. The layout and the requested contents may vary; the input and how
 # it is read are fixed. The function may read first rows, but does not open or list the input again.
 MakeSource: TypeAlias = Callable[[Needs], Source]
-
-
-def partitions_of(files: Sequence[InputFile]) -> Sequence[Partition]:
-    """Returns a partition for each file."""
-    return [Partition.of(file.entry, key_prefix=file.key_prefix) for file in files]

@@ -17,6 +17,7 @@ _MOST_KINDS = 100
 _MOST_EXAMPLES = 3
 # Bounds the memory for fields whose names are data, such as the ids of images.
 _MOST_FIELDS, _OTHER_FIELDS = 1000, "other fields"
+_NOT_MERGED = ("folders", "globs")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,40 +141,27 @@ class Tally:
 
     def pack(self) -> bytes:
         """Packs what `merge` adds to bytes."""
-        fields = [(*field, count) for field, count in self.fields.items()]
-        of_values = [[dataclasses.astuple(one) for one in found] for found in (self.damaged, self.unmatched)]
-        packed: bytes = msgpack.packb(
-            (
-                dict(self.counts),
-                self.examples,
-                fields,
-                *of_values,
-                self.notes,
-                self.classes,
-                self.uses,
-                self.has_splits,
-            ),
-            unicode_errors="surrogateescape",
-        )
+        values = vars(self) | {
+            "fields": [(*field, count) for field, count in self.fields.items()],
+            "damaged": list(map(vars, self.damaged)),
+            "unmatched": list(map(vars, self.unmatched)),
+        }
+        merged = {name: value for name, value in values.items() if name not in _NOT_MERGED}
+        packed: bytes = msgpack.packb(merged, unicode_errors="surrogateescape")
         return packed
 
     @classmethod
     def unpack(cls, packed: bytes) -> Tally:
         """Unpacks the output of `pack`."""
-        counts, examples, fields, damaged, unmatched, *others = msgpack.unpackb(
-            packed, unicode_errors="surrogateescape"
-        )
-        notes, classes, uses, has_splits = others
+        found = msgpack.unpackb(packed, unicode_errors="surrogateescape")
         return cls(
-            Counter(counts),
-            examples,
-            fields=Counter({(file, field): count for file, field, count in fields}),
-            damaged=[Damage(*one) for one in damaged],
-            unmatched=[Unmatched(*one) for one in unmatched],
-            notes=notes,
-            classes=classes,
-            uses=uses,
-            has_splits=has_splits,
+            **{
+                **found,
+                "counts": Counter(found["counts"]),
+                "fields": Counter({(file, field): count for file, field, count in found["fields"]}),
+                "damaged": [Damage(**one) for one in found["damaged"]],
+                "unmatched": [Unmatched(**one) for one in found["unmatched"]],
+            }
         )
 
     def _count(self, kind: str, count: int, keys: Iterable[str]) -> None:

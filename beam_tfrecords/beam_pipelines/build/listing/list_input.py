@@ -201,9 +201,7 @@ def identify_partitions(
 ) -> str:
     """Returns a fingerprint of the partitions, and of the files that were opened to find out how to read them."""
     # Without the version: on some mounts, another run sees another inode, but must still resume.
-    packed = [
-        dataclasses.replace(partition, uri=paths.publish(partition.uri), version="").pack() for partition in partitions
-    ]
+    packed = [dataclasses.replace(one, uri=paths.publish(one.uri), version="", split=None).pack() for one in partitions]
     # With too many files, changes cannot be detected.
     beside = uuid.uuid4().hex if read_with is None else repr(sorted(publish_names(read_with, paths).items()))
     return hashlib.blake2b(b"".join([*packed, beside.encode(errors="surrogateescape")]), digest_size=16).hexdigest()

@@ -32,14 +32,13 @@ from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import (
-    InputFile,
     Inputs,
     describe_splits,
-    find_files,
     has_wildcards,
     quote_input,
 )
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition, find_files
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
 from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -84,17 +83,17 @@ def open_input(request: OpenRequest) -> MakeSource:
     said = {path: split for path, split in named.items() if split}
     files = find_files(Inputs(tuple(splits), said), by_name=needs.splits.are_auto)
     are_classes = bool(files)
-    for _, file, _ in files:
-        start = storage.read_range(file.path, 0, _START_BYTES, version=file.version).removeprefix(b"\xef\xbb\xbf")
+    for file in files:
+        start = storage.read_range(file.uri, 0, _START_BYTES, version=file.version).removeprefix(b"\xef\xbb\xbf")
         if not _START.match(start):
-            raise refuse_json(file.path, start) or RequestError(
-                f"{quote_input(file.path)} is not a file of COCO annotations: expected a JSON object with 'images', "
+            raise refuse_json(file.uri, start) or RequestError(
+                f"{quote_input(file.uri)} is not a file of COCO annotations: expected a JSON object with 'images', "
                 "'annotations' and 'categories'; a table as JSON has an object per line, and the extension .jsonl",
                 code="invalid_file",
             )
-        are_classes = are_classes and not (_BOX.search(start) or may_have_boxes(file.path, file.version))
+        are_classes = are_classes and not (_BOX.search(start) or may_have_boxes(file.uri, file.version))
     if not needs.splits.are_auto:
-        files = [file._replace(split=None) for file in files]
+        files = [dataclasses.replace(file, split=None) for file in files]
     return functools.partial(CocoSource, files, are_classes, inputs, paths)
 
 
@@ -113,14 +112,14 @@ class CocoSource(AnnotatedSource):
     _counts_outlines = True
 
     def __init__(
-        self, files: Sequence[InputFile], are_classes: bool, inputs: Inputs, paths: PathSettings, needs: Needs
+        self, files: Sequence[Partition], are_classes: bool, inputs: Inputs, paths: PathSettings, needs: Needs
     ) -> None:
         super().__init__(inputs, needs)
         self._files, self._roots = files, paths
         # Without a layout, COCO's own file names decide.
-        named = (storage.basename(file.entry.path).startswith(CAPTIONS) for file in files)
+        named = (storage.basename(file.uri).startswith(CAPTIONS) for file in files)
         self._has_captions = all(named) if needs.columns is None else CAPTIONS in needs.columns
-        self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
+        self.notes += describe_splits({file.uri: file.split for file in files}, inputs)
         self._are_classes = are_classes and not self._has_captions
         self._has_objects = not (self._has_captions or are_classes)
         provides = self.description.provides | (
@@ -140,12 +139,10 @@ class CocoSource(AnnotatedSource):
         of_images = pair_roots(self._files, self._roots.image_root)
         of_masks = pair_roots(self._files, self._roots.mask_root, "mask_root")
         for file, roots, masks in zip(self._files, of_images, of_masks, strict=True):
-            annotations = read_coco(
-                file.entry, self._needs, needs_captions=self._has_captions, needs_boxes=self._has_objects
-            )
-            annotations.count(file.entry.path, tally)
-            chosen = self._choose_roots(annotations, file.entry.path, roots)
-            mask_roots = self._choose_mask_roots(annotations, file.entry.path, masks, chosen)
+            annotations = read_coco(file, self._needs, needs_captions=self._has_captions, needs_boxes=self._has_objects)
+            annotations.count(file.uri, tally)
+            chosen = self._choose_roots(annotations, file.uri, roots)
+            mask_roots = self._choose_mask_roots(annotations, file.uri, masks, chosen)
             for image in annotations.images:
                 key = file.key_prefix + key_of_path(image.name)
                 try:

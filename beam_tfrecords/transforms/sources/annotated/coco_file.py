@@ -33,6 +33,7 @@ from beam_tfrecords.transforms.sources.description import STRUCTURE
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.tally import Tally
 
 _ARRAYS = ("images", "annotations", "categories")
@@ -338,7 +339,7 @@ class CocoAnnotations:
                 yield f"{shown}: categories {', '.join(several[:_MOST_NAMES])} have the name {name!r}: one class"
 
 
-def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, needs_boxes: bool) -> CocoAnnotations:
+def read_coco(file: Partition, needs: Needs, *, needs_captions: bool, needs_boxes: bool) -> CocoAnnotations:
     """Reads a COCO file in one pass.
 
     Raises:
@@ -347,7 +348,7 @@ def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, ne
     """
     annotations = CocoAnnotations(needs, needs_captions=needs_captions, needs_boxes=needs_boxes)
     try:
-        with unchanged(file.path, file.version), storage.open_read(file.path, version=file.version) as opened:
+        with unchanged(file.uri, file.version), storage.open_read(file.uri, version=file.version) as opened:
             for kind, value in read_arrays(opened, _ARRAYS, annotations.others):
                 annotations.add(kind, value)
         annotations.close()
@@ -356,7 +357,7 @@ def read_coco(file: storage.FileEntry, needs: Needs, *, needs_captions: bool, ne
             raise JsonError(f"expected 'images', found {', '.join(map(printable, other[:_MOST_NAMES]))}")
     except JsonError as error:
         raise RequestError(
-            f"{quote_input(file.path)} cannot be read as COCO annotations: {error}", code="invalid_file"
+            f"{quote_input(file.uri)} cannot be read as COCO annotations: {error}", code="invalid_file"
         ) from error
     return annotations
 

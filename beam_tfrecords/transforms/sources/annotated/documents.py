@@ -110,7 +110,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     if needs.splits.are_auto and not inputs.splits and not any(holds_one(one.below, mapping) for one in documents):
         files = [one.file.path for one in documents if one.file]
         splits = splits_of_names(files)
-        notes += describe_splits(files, splits, inputs)
+        notes += describe_splits(dict(zip(files, splits, strict=True)), inputs)
         documents = [dataclasses.replace(one, named=split) for one, split in zip(documents, splits, strict=True)]
     return functools.partial(DocumentSource, mapping, documents, inputs, notes, spec.source == VOC)
 

@@ -25,11 +25,11 @@ from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.folders.image_folder import InferredSource
 from beam_tfrecords.transforms.sources.folders.roots import Root
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
+from beam_tfrecords.transforms.sources.inputs import describe_splits, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, find_files
 from beam_tfrecords.transforms.sources.registry import find_source
-from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenRequest, partitions_of
+from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tally import Tally
 
 # Class ids of ImageNet.
@@ -42,12 +42,9 @@ class ArchiveSource(InferredSource):
     # GNU tar, unzip and Python behave like this; `tar -r` appends newer versions at the end.
     description = Description(last_member_wins=True)
 
-    def __init__(self, files: Sequence[InputFile], request: OpenRequest, needs: Needs) -> None:
-        super().__init__(partitions_of(files))
-        self._splits = {file.key_prefix: file.split for file in files if file.split}
-        self.notes += describe_splits(
-            [file.entry.path for file in files], [file.split for file in files], request.inputs
-        )
+    def __init__(self, files: Sequence[Partition], request: OpenRequest, needs: Needs) -> None:
+        super().__init__(files)
+        self.notes += describe_splits({file.uri: file.split for file in files}, request.inputs)
         self._take_request(request, needs, [file.key_prefix for file in files])
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
@@ -115,6 +112,7 @@ class ArchiveSource(InferredSource):
         roots = [f"{partition.uri}#" for partition in self.partitions]
         prefixes = dict.fromkeys(partition.key_prefix for partition in self.partitions)
         self._leave_joined(folders, tally, {one.key_prefix: f"{one.uri}#" for one in self.partitions})
+        splits = {one.key_prefix: one.split for one in self.partitions if one.split}
         tree = folders.joined(prefixes)
         names = [storage.basename(partition.uri) for partition in self.partitions]
         where = quote_input(",".join(self._inputs.paths))
@@ -122,7 +120,7 @@ class ArchiveSource(InferredSource):
             tally.notes.append(f"{where}: the archives have no folders; the name of each is the class")
             keeps_splits = self._needs.splits.fractions is not None
             found = dict.fromkeys(prefixes, Interpretation())
-            meaning = FolderMeaning(found, _archive_name(self.name), False, keeps_splits, self._splits)
+            meaning = FolderMeaning(found, _archive_name(self.name), False, keeps_splits, splits)
             return Finish(self.description, meaning)
         request = Request(
             self._spec,
@@ -141,7 +139,7 @@ class ArchiveSource(InferredSource):
             # The files of a damaged archive cannot be opened; their names remain.
             inferred = self._infer(tree, dataclasses.replace(request, root=None, folders=()), tally)
         found = dict.fromkeys(prefixes, inferred)
-        return self._decide(found, folders=folders, splits=self._splits)
+        return self._decide(found, folders=folders, splits=splits)
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
         """Whether the names of the archives are classes, rather than numbered parts, splits or other known words."""

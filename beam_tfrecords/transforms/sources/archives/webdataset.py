@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, quote_input
+from beam_tfrecords.transforms.sources.inputs import describe_splits, quote_input
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import FOLDER_MARKER, IMAGE_EXTENSIONS, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -90,10 +90,10 @@ class WebDatasetSource(RowSource):
 
     description = Description(unit="sample")
 
-    def __init__(self, files: Sequence[InputFile], start: _Start, request: OpenRequest, needs: Needs) -> None:
+    def __init__(self, files: Sequence[Partition], start: _Start, request: OpenRequest, needs: Needs) -> None:
         inputs, settings = request.inputs, request.spec
         super().__init__(files, inputs)
-        self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
+        self.notes += describe_splits({file.uri: file.split for file in files}, inputs)
         image, mask = _choose_images(start, settings, needs)
         label = _choose_label(start, settings, needs)
         cells = self._take_columns(start, settings, needs, label, has_mask=mask is not None)
@@ -162,8 +162,7 @@ class WebDatasetSource(RowSource):
     def _finish(self, sample: _Sample, partition: Partition) -> SampleRef:
         sample.images = dict(one_image(sample.image, sample.mask))
         row = {name: sample.row.get(name) for name in self._cells.needed}
-        split = self._splits.get(partition.uri)
-        return self._cells.sample(self._problem(sample) or row, sample, prefix=partition.key_prefix, split=split)
+        return self._cells.sample(self._problem(sample) or row, sample, partition)
 
     def _problem(self, sample: _Sample) -> SampleError | None:
         """Returns why a sample is invalid or incomplete; None if it is valid."""
@@ -217,9 +216,9 @@ def open_input(request: OpenRequest) -> MakeSource:
     """
     files = request.find_files()
     try:
-        start = _read_start(Partition.of(files[0].entry, key_prefix=""))
+        start = _read_start(files[0])
     except SampleError as error:
-        where = quote_input(files[0].entry.path)
+        where = quote_input(files[0].uri)
         raise RequestError(f"{where} is not a tar archive: {error.detail}", code="invalid_file") from error
     return functools.partial(WebDatasetSource, files, start, request)
 

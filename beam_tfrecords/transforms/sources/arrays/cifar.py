@@ -12,8 +12,8 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.class_list import ClassList
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.class_files import FoundClasses, read_classes
-from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
-from beam_tfrecords.transforms.sources.partition import Partition
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.partition import Partition, find_files_below
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 
 _TEN = re.compile(r"(?:data_batch_\d|test_batch)\.bin", re.IGNORECASE)
@@ -36,13 +36,13 @@ def open_input(request: OpenRequest) -> MakeSource:
     files = find_files_below(
         inputs, _FILE, "file of CIFAR's binary version in it, such as data_batch_1.bin or train.bin"
     )
-    kinds = [_columns_of(file.entry.path) for file in files]
+    kinds = [_columns_of(file.uri) for file in files]
     if any(kind != kinds[0] for kind in kinds):
         raise RequestError(
             f"{quote_input(inputs.paths[0])} has files of CIFAR-10 and of CIFAR-100; convert them separately",
             code="sources_differ",
         )
-    paths = {column: storage.join(storage.dirname(files[0].entry.path), file) for column, file in kinds[0].items()}
+    paths = {column: storage.join(storage.dirname(files[0].uri), file) for column, file in kinds[0].items()}
     label = table.label_column or "label"
     # The numbers of the label may count from 0 or from 1; the build names them.
     found = [FoundClasses(path, _read_names(path)) for path in [paths.get(label)] if path]

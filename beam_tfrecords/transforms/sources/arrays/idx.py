@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import gzip
 import math
@@ -16,8 +17,8 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
-from beam_tfrecords.transforms.sources.partition import Partition
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.partition import Partition, find_files_below
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 
 # train-images-idx3-ubyte as distributed, or t10k-images.idx3-ubyte as some programs write.
@@ -38,18 +39,18 @@ def open_input(request: OpenRequest) -> MakeSource:
     """
     inputs = request.inputs
     files = find_files_below(inputs, _FILE, "IDX file in it, such as train-images-idx3-ubyte.gz")
-    images = [file for file in files if "images" in storage.basename(file.entry.path).lower()]
-    names = {file.entry.path for file in images}
+    images = [file for file in files if "images" in storage.basename(file.uri).lower()]
+    names = {file.uri for file in images}
     # Some compressed files are also there without .gz.
-    images = [_of_images(one) for one in images if _GZ.sub("", one.entry.path) not in names - {one.entry.path}]
+    images = [_of_images(one) for one in images if _GZ.sub("", one.uri) not in names - {one.uri}]
     if not images:
-        path = files[0].entry.path
+        path = files[0].uri
         raise RequestError(
             f"{quote_input(path)} holds labels; expected images, such as train-images-idx3-ubyte",
             code="labels_without_images",
         )
-    labels = {file.entry.path: found for file in images if (found := _labels_of(file.entry.path))}
-    transposed = any(_TRANSPOSED.match(storage.basename(file.entry.path)) for file in images)
+    labels = {file.uri: found for file in images if (found := _labels_of(file.uri))}
+    transposed = any(_TRANSPOSED.match(storage.basename(file.uri)) for file in images)
     notes = ["rows and columns are exchanged, because EMNIST stores its images lying"] if transposed else []
     return open_stacks(
         images,
@@ -100,9 +101,9 @@ def _find_stacks(label_files: Mapping[str, str], partition: Partition) -> list[S
     ]
 
 
-def _of_images(file: InputFile) -> InputFile:
+def _of_images(file: Partition) -> Partition:
     """Returns the file with a key prefix that does not depend on its compression."""
-    return file._replace(key_prefix=_GZ.sub("", file.key_prefix.rstrip("/")) + file.key_prefix[-1:])
+    return dataclasses.replace(file, key_prefix=_GZ.sub("", file.key_prefix.rstrip("/")) + file.key_prefix[-1:])
 
 
 def _labels_of(path: str) -> str | None:

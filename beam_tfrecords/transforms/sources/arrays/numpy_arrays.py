@@ -23,8 +23,8 @@ from beam_tfrecords.storage.members import HEADER_BYTES, local_header_length
 from beam_tfrecords.storage.reading import parsing
 from beam_tfrecords.transforms.images.raw_pixels import NPY_HEADERS
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
-from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
-from beam_tfrecords.transforms.sources.partition import Partition
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.partition import Partition, find_files_below
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE
 
@@ -87,16 +87,16 @@ def open_input(request: OpenRequest) -> MakeSource:
     """
     inputs, table = request.inputs, request.spec
     files = find_files_below(inputs, _FILE, "NumPy file in it, .npz or .npy")
-    labels = {file.entry.path: _label_file(file.entry.path) for file in files}
+    labels = {file.uri: _label_file(file.uri) for file in files}
     # A folder or glob may include the label files.
-    images = [file for file in files if file.entry.path not in labels.values()]
+    images = [file for file in files if file.uri not in labels.values()]
     if not images:
         raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images", code="labels_without_images")
     beside = {path: label for path, label in labels.items() if label}
     return open_stacks(
         images,
         functools.partial(_find_stacks, beside, table.image_column),
-        notes=list(_describe_unused(images[0].entry.path, table.image_column)),
+        notes=list(_describe_unused(images[0].uri, table.image_column)),
         request=request,
     )
 

@@ -18,7 +18,7 @@ from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, quote_input, splits_of_names
+from beam_tfrecords.transforms.sources.inputs import describe_splits, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
@@ -98,7 +98,7 @@ class StackSource(RowSource):
 
     def __init__(
         self,
-        files: Sequence[InputFile],
+        files: Sequence[Partition],
         find: FindStacks,
         stacks: Sequence[Stack],
         table: FirstRows,
@@ -116,17 +116,16 @@ class StackSource(RowSource):
         self.notes += notes
         cells = self._take_columns(table, settings, needs, label)
         self._describe(found_classes=found_classes)
-        paths = [file.entry.path for file in files]
         split_column = settings.split_column
-        by_name = needs.splits.are_auto and not split_column and not inputs.splits
-        said = splits_of_names(list(map(read_name, paths))) if by_name else [file.split for file in files]
-        splits = {path: split for path, split in zip(paths, said, strict=True) if split}
+        if needs.splits.are_auto and not split_column and not inputs.splits:
+            self._split_files(splits_of_names([read_name(file.uri) for file in files]))
+        splits = {file.uri: file.split for file in self.partitions if file.split}
         by_arrays = not splits and cells.columns.split is None and needs.splits.are_auto and split_column is None
-        self.notes += describe_splits(splits, list(splits.values()), inputs)
+        self.notes += describe_splits(splits, inputs)
         if by_arrays and any(stack.split for stack in stacks):
             shown = ", ".join(dict.fromkeys(str(stack.split) for stack in stacks))
             self.notes.append(f"splits from the names of the arrays: {shown}")
-        self._find, self._cells, self._splits, self._by_arrays = find, cells, splits, by_arrays
+        self._find, self._cells, self._by_arrays = find, cells, by_arrays
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields one reference per image; copies the images of a compressed file.
@@ -138,6 +137,7 @@ class StackSource(RowSource):
           SampleError: the file is damaged, and the number of missing images is unknown.
         """
         for stack in self._find(partition):
+            of = dataclasses.replace(partition, split=stack.split) if self._by_arrays else partition
             if stack.offset is None:
                 check_expansion(stack.count * stack.step, partition.size)
             self._see_others(partition, stack.column_types, stack.count, tally)
@@ -148,17 +148,13 @@ class StackSource(RowSource):
                     rows = stack.rows(self._cells.needed)
                     for number in range(stack.count):
                         place = _place(partition, stack, number, stream, staging)
-                        yield self._read(partition, stack, number, place, next(rows))
+                        yield self._read(of, stack, number, place, next(rows))
                         done += 1
                     _check_end(stack, stream)
             except SampleError as error:
                 if not stack.is_counted or done == stack.count:
                     raise
-                numbers, split = range(done, stack.count), self._split(partition, stack)
-                yield from reject_missing(partition, numbers, error, split=split, stem=stack.name)
-
-    def _split(self, partition: Partition, stack: Stack) -> str | None:
-        return stack.split if self._by_arrays else self._splits.get(partition.uri)
+                yield from reject_missing(of, range(done, stack.count), error, stem=stack.name)
 
     def _read(
         self, partition: Partition, stack: Stack, number: int, place: PixelRange, row: Mapping[str, Any]
@@ -167,11 +163,11 @@ class StackSource(RowSource):
         fingerprint = f"{partition.fingerprint}@{stack.name}{number}:{stack.axes}{list(stack.shape)}"
         located = Located(_key(stack, number), number, {}, {IMAGE: place}, stack.size, fingerprint)
         values = {name: row.get(name) for name in self._cells.needed}
-        return self._cells.sample(values, located, prefix=partition.key_prefix, split=self._split(partition, stack))
+        return self._cells.sample(values, located, partition)
 
 
 def open_stacks(
-    files: Sequence[InputFile],
+    files: Sequence[Partition],
     find: FindStacks,
     *,
     found_classes: Sequence[FoundClasses] = (),
@@ -184,7 +180,7 @@ def open_stacks(
     Raises:
       RequestError: the file cannot be read.
     """
-    first = Partition.of(files[0].entry, key_prefix="")
+    first = files[0]
     try:
         stacks = find(first)
         types = stacks[0].column_types

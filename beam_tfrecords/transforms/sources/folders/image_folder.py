@@ -211,7 +211,7 @@ class ImageFolder(InferredSource):
         self._take_request(request, needs, [root.key_prefix for root in roots])
         of_masks = {Content.OBJECTS, Content.OBJECT_MASKS} if has_objects else {Content.MASK}
         self._describe(provides=self.description.provides | (of_masks if self._has_masks else frozenset()))
-        self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], request.inputs)
+        self.notes += describe_splits({root.folder: root.split for root in roots}, request.inputs)
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
         """Yields a reference to each image, in the listing order of the storage."""

@@ -171,7 +171,18 @@ class PythonSource(_SampleSource):
         if first:
             self._describe(provides=_contents(first), unit="image" if names else "row")
         self._describe(columns=columns, has_several_labels=bool(lists))
-        self.read = functools.partial(_read_part, function, self.reader)
+        self._function = function
+
+    def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
+        """Yields one reference per sample of a part; copies bytes and arrays.
+
+        Raises:
+          BuildError: the function fails, so that its remaining samples are unknown.
+        """
+        function, call = self._function, partition.part[1:]
+        samples = _guarded(function, lambda: _iterate(function.load()(*call)), call)
+        while (sample := _guarded(function, lambda: next(samples, _END), call)) is not _END:
+            yield self.reader.read(sample, staging, tally)
 
 
 class CollectionSource(_SampleSource):
@@ -235,27 +246,6 @@ def _contents(first: Sequence[Sample]) -> frozenset[Content]:
         Content.COLUMNS: any(sample.columns for sample in first),
     }
     return contents_in(found)
-
-
-def _read_part(
-    function: UserFunction, reader: SampleReader, partition: Partition, tally: Tally, staging: StagingFiles
-) -> Iterator[SampleRef]:
-    """Yields one reference per sample of a part.
-
-    Args:
-      function: the user's function.
-      reader: reads its samples.
-      partition: the part.
-      staging: receives bytes and arrays.
-      tally: counts the fields of the samples.
-
-    Raises:
-      BuildError: the function fails, so that its remaining samples are unknown.
-    """
-    _, *call = partition.part
-    samples = _guarded(function, lambda: _iterate(function.load()(*call)), call)
-    while (sample := _guarded(function, lambda: next(samples, _END), call)) is not _END:
-        yield reader.read(sample, staging, tally)
 
 
 def _guarded(function: UserFunction, step: Callable[[], Any], call: Sequence[Any]) -> Any:

@@ -29,7 +29,7 @@ from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import pack_polygons, run_lengths
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Range, RecordRange, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.description import Description, Labels, StoredRecords
-from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.inputs import key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.records.datasets import (
@@ -39,7 +39,7 @@ from beam_tfrecords.transforms.sources.records.datasets import (
     merge_class_names,
 )
 from beam_tfrecords.transforms.sources.records.record_files import corrupt, scan_file
-from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source, partitions_of
+from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest, Source
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_cell, read_value
 from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
@@ -64,14 +64,12 @@ class StoredShard:
       path: path of the dataset.
       shard: the shard's entry in the manifest.
       class_names: class names of the dataset.
-      split: split of the samples; None if the request determines the splits.
       raw_type: as in `RecordRange`.
     """
 
     path: str
     shard: Shard
     class_names: tuple[str, ...]
-    split: str | None
     raw_type: str
 
 
@@ -96,7 +94,7 @@ class DatasetSource(Source):
     def __init__(
         self,
         datasets: Mapping[str, Dataset],
-        files: Sequence[InputFile],
+        files: Sequence[Partition],
         shards: Mapping[str, tuple[str, Shard]],
         joins: Sequence[JoinedTable],
         notes: Sequence[str],
@@ -104,7 +102,12 @@ class DatasetSource(Source):
         needs: Needs,
     ) -> None:
         inputs, group_column = request.inputs, request.spec.group_column
-        super().__init__(partitions_of(files))
+        super().__init__()
+        self.partitions = []
+        for file in files:
+            place, shard = shards[file.uri]
+            split = inputs.splits.get(place) or _split_of(shard, needs.splits)
+            self.partitions.append(dataclasses.replace(file, split=split))
         self.notes += notes
         _refuse_settings(next(iter(datasets)), request.spec)
         layout = common_layout(datasets)
@@ -142,7 +145,6 @@ class DatasetSource(Source):
                 datasets[place].path,
                 shard,
                 datasets[place].class_names,
-                inputs.splits.get(place) or _split_of(shard, needs.splits),
                 datasets[place].images.dtype if datasets[place].images.encoding == "raw" else "",
             )
             for path, (place, shard) in shards.items()
@@ -181,7 +183,7 @@ class DatasetSource(Source):
             offsets = [one.as_py() for rows in read_index(stored.path, stored.shard, ["offset"]) for one in rows[0]]
         except BuildError as error:
             damage = SampleError(Stage.LIST, FailureReason.CORRUPT, str(error))
-            yield from reject_missing(partition, range(stored.shard.records), damage, split=stored.split)
+            yield from reject_missing(partition, range(stored.shard.records), damage)
             return
         rows = _read_rows(stored)
         joined = self._join(stored)
@@ -201,7 +203,7 @@ class DatasetSource(Source):
             if row is None:
                 raise
             for lost in itertools.chain([row], rows):
-                yield _rejected(stored, partition, lost, error)
+                yield _rejected(partition, lost, error)
 
     def _read(
         self,
@@ -239,13 +241,13 @@ class DatasetSource(Source):
                 # Includes the CRC of the record, so it changes with any part of the record.
                 row["sample_hash"],
                 self._read_label(values, stored.class_names),
-                stored.split,
+                partition.split,
                 columns,
                 group=None if group is None else str(group),
                 objects=self._read_objects(values, stored.class_names) if has_objects else None,
             )
         except SampleError as error:
-            return _rejected(stored, partition, row, error)
+            return _rejected(partition, row, error)
 
     def _cell(self, column: str, values: Mapping[str, list[Any]], *, may_be_list: bool = True) -> Value:
         """Returns the value of a column: of its own feature, or of its place in a feature of several columns."""
@@ -340,7 +342,7 @@ def open_datasets(datasets: Mapping[str, Dataset], request: OpenRequest) -> Make
     Raises:
       RequestError: a shard is missing, or two inputs have the same last component.
     """
-    files: list[InputFile] = []
+    files: list[Partition] = []
     shards: dict[str, tuple[str, Shard]] = {}
     for (place, dataset), prefix in zip(datasets.items(), key_prefixes([*datasets]), strict=True):
         entries = {entry.path: entry for entry in storage.list_files(dataset.path, literal=True)}
@@ -350,7 +352,7 @@ def open_datasets(datasets: Mapping[str, Dataset], request: OpenRequest) -> Make
                 raise RequestError(
                     f"{quote_input(place)}: the dataset is incomplete: {shard.file} is missing", code="damaged_dataset"
                 )
-            files.append(InputFile(prefix, entries[path], None))
+            files.append(Partition.of(entries[path], key_prefix=prefix))
             shards[path] = place, shard
     joins, notes = join_datasets(datasets, request.joined)
     return functools.partial(DatasetSource, datasets, files, shards, joins, notes, request)
@@ -382,10 +384,10 @@ def _read_rows(stored: StoredShard) -> Iterator[dict[str, Any]]:
             yield from batch.slice(start, _ROWS).to_pylist()
 
 
-def _rejected(stored: StoredShard, partition: Partition, row: Mapping[str, Any], error: SampleError) -> SampleRef:
+def _rejected(partition: Partition, row: Mapping[str, Any], error: SampleError) -> SampleRef:
     images = one_image(Range(partition.uri, 0, 0, row["uri"] or row["key"]))
     failure = error.reason.value, f"{partition.uri}: {error.detail}"
-    return SampleRef(partition.key_prefix + row["key"], images, split=stored.split, failure=failure)
+    return SampleRef(partition.key_prefix + row["key"], images, split=partition.split, failure=failure)
 
 
 def _as_text(value: Any) -> Any:

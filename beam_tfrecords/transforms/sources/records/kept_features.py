@@ -17,7 +17,7 @@ from beam_tfrecords.features.fields import COLUMN
 from beam_tfrecords.features.layouts import SAME, Feature, Layout
 from beam_tfrecords.features.parse import ParsedExample, parse_example
 from beam_tfrecords.tfrecord import Record
-from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input
+from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.records.record_files import choose_evenly, scan_file
 
@@ -53,7 +53,7 @@ class _Seen:
 
 
 def find_kept_layout(
-    files: Sequence[InputFile],
+    files: Sequence[Partition],
     columns: Collection[str],
     given: Layout,
     class_names: Mapping[str, Sequence[Sequence[str]]],
@@ -84,7 +84,7 @@ def find_kept_layout(
             continue
         if len(one.kinds) > 1:
             raise RequestError(
-                f"{quote_input(files[0].entry.path)}: feature {name!r} is {' in some and '.join(sorted(one.kinds))} in "
+                f"{quote_input(files[0].uri)}: feature {name!r} is {' in some and '.join(sorted(one.kinds))} in "
                 f"others of the first records; `layout={SAME}` needs one type for each feature; convert the files of "
                 "each type separately",
                 code="types_differ",
@@ -94,7 +94,7 @@ def find_kept_layout(
         notes += [note] if note else []
     if not features:
         raise RequestError(
-            f"{quote_input(files[0].entry.path)}: the first records have no features, so that `layout={SAME}` has "
+            f"{quote_input(files[0].uri)}: the first records have no features, so that `layout={SAME}` has "
             "nothing to describe",
             code="missing_content",
         )
@@ -109,7 +109,7 @@ def _make_feature(name: str, seen: _Seen, *, is_in_all: bool) -> Feature:
 
 
 def _with_classes(
-    feature: Feature, seen: _Seen, lists: Sequence[Sequence[str]], files: Sequence[InputFile]
+    feature: Feature, seen: _Seen, lists: Sequence[Sequence[str]], files: Sequence[Partition]
 ) -> tuple[Feature, str]:
     """Returns the feature as the number of a class, if files beside the records name the classes; and a note.
 
@@ -121,7 +121,7 @@ def _with_classes(
         return feature, ""
     if len({*map(tuple, lists)}) > 1:
         raise RequestError(
-            f"{quote_input(files[0].entry.path)}: the numbers of {feature.name!r} mean other classes in other folders, "
+            f"{quote_input(files[0].uri)}: the numbers of {feature.name!r} mean other classes in other folders, "
             f"and `layout={SAME}` keeps numbers; convert the folders separately, or state that they are plain numbers "
             f"with `layout={SAME},{feature.name}:int64`",
             code="class_names_differ",
@@ -133,15 +133,15 @@ def _with_classes(
     return dataclasses.replace(feature, is_class=True, class_names=numbered), ""
 
 
-def _first_examples(files: Sequence[InputFile]) -> Iterator[ParsedExample]:
+def _first_examples(files: Sequence[Partition]) -> Iterator[ParsedExample]:
     """Yields the first valid examples of files that are spread evenly over the input."""
     chosen = choose_evenly(files, _FILES)
     most_records, most_bytes = _RECORDS // len(chosen), _MOST_BYTES // len(chosen)
     for file in chosen:
-        partition, size = Partition.of(file.entry, key_prefix=""), 0
+        size = 0
         # The listing rejects damaged records.
         with contextlib.suppress(SampleError):
-            for record, _ in itertools.islice(scan_file(partition), most_records):
+            for record, _ in itertools.islice(scan_file(file), most_records):
                 if isinstance(record, Record):
                     size += len(record.data)
                     with contextlib.suppress(ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections import defaultdict
@@ -14,7 +15,6 @@ from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Suggestion
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import (
-    InputFile,
     Inputs,
     key_prefixes,
     names_several,
@@ -44,13 +44,13 @@ _MOST_SHOWN = 5
 _FILES, _LOOKED = 8, 4
 
 
-def find_files_of_records(inputs: Inputs, selection: Selection) -> tuple[list[InputFile], set[str]]:
+def find_files_of_records(inputs: Inputs, selection: Selection) -> tuple[list[Partition], set[str]]:
     """Returns the files, and the folders that may have metadata.
 
     Raises:
       RequestError: an input has no such file, or has several datasets.
     """
-    files: list[InputFile] = []
+    files: list[Partition] = []
     described: set[str] = set()
     for path, prefix in zip(inputs.paths, key_prefixes(inputs.paths), strict=True):
         found = find_record_files(path)
@@ -76,13 +76,14 @@ def find_files_of_records(inputs: Inputs, selection: Selection) -> tuple[list[In
         _check_one_dataset(
             path, found, [name for name, key in named if not selection.skips_path(key.removesuffix("/"))]
         )
-        files += [InputFile(key, entry, inputs.splits.get(path)) for key, entry in zip(keys, entries, strict=True)]
+        split = inputs.splits.get(path)
+        files += [Partition.of(entry, key_prefix=key, split=split) for key, entry in zip(keys, entries, strict=True)]
         folders = {storage.dirname(entry.path) for entry in entries}
         described |= folders & find_described(found.root, found.others) if is_folder else folders
     return files, described
 
 
-def read_first_of(files: Sequence[InputFile]) -> FirstRows:
+def read_first_of(files: Sequence[Partition]) -> FirstRows:
     """Reads the first records of the file with the most features; of several, of the first one.
 
     The records of some splits have no label. Spark writes empty files, and others may be damaged.
@@ -91,20 +92,20 @@ def read_first_of(files: Sequence[InputFile]) -> FirstRows:
       RequestError: no file has a record that can be read.
     """
     errors: list[tuple[str, SampleError]] = []
-    richest: InputFile | None = None
+    richest: Partition | None = None
     most = 0
     for place, file in enumerate(dict.fromkeys([*choose_evenly(files, _FILES), *files])):
         if place >= _FILES and richest:
             break
         try:
-            found = read_first_records(Partition.of(file.entry, key_prefix=""), most=_LOOKED)
+            found = read_first_records(file, most=_LOOKED)
         except SampleError as error:
-            errors.append((file.entry.path, error))
+            errors.append((file.uri, error))
             continue
         if len(found.columns) > most:
             richest, most = file, len(found.columns)
     if richest:
-        return read_first_records(Partition.of(richest.entry, key_prefix=""))
+        return read_first_records(richest)
     path, first = next((one for one in errors if one[1].reason is not FailureReason.EMPTY), errors[0])
     raise RequestError(
         f"{quote_input(path)} is not a TFRecord file of tf.train.Example: {first.detail}", code="invalid_file"
@@ -220,22 +221,22 @@ _SHARDED = re.compile(rf"(?P<word>.*?)(?:\.[a-z]+)?{_SHARD}(?:\.\w+)*", re.IGNOR
 _MOST_INPUTS = 12
 
 
-def record_splits(files: Sequence[InputFile]) -> dict[str, str]:
-    """Returns file -> split from the names of the files; {} if they say none, or if folders say another one.
+def record_splits(files: Sequence[Partition]) -> Sequence[str | None]:
+    """Returns the splits from the names of files; None for each if they say none, or if folders say another one.
 
     Raises:
       RequestError: the names of files or folders have two words for one split, such as `validation` and `eval`.
     """
     _refuse_words(files)
-    paths = [file.entry.path for file in files]
+    paths = [file.uri for file in files]
     splits = _shard_splits([*map(storage.basename, paths)]) or splits_of_names(paths)
     for file, split in zip(files, splits, strict=True):
         if split is None or not {None, split}.issuperset(map(split_in_name, file.key_prefix.split("/")[:-2])):
-            return {}
-    return {path: split for path, split in zip(paths, splits, strict=True) if split}
+            return [None] * len(files)
+    return splits
 
 
-def place_files(files: Sequence[InputFile], folders: Mapping[str, str]) -> list[InputFile]:
+def place_files(files: Sequence[Partition], folders: Mapping[str, str]) -> list[Partition]:
     """Returns the files in folders that a request names as splits, with their splits; [] unless each name is a folder.
 
     Args:
@@ -245,15 +246,15 @@ def place_files(files: Sequence[InputFile], folders: Mapping[str, str]) -> list[
     splits = [next((names[name] for name in names if name in f"/{file.key_prefix}"), None) for file in files]
     if not {*names.values()} <= {*splits}:
         return []
-    return [file._replace(split=split) for file, split in zip(files, splits, strict=True) if split]
+    return [dataclasses.replace(file, split=split) for file, split in zip(files, splits, strict=True) if split]
 
 
-def _refuse_words(files: Sequence[InputFile]) -> None:
+def _refuse_words(files: Sequence[Partition]) -> None:
     """Refuses files whose names have different words for one split."""
     # split -> word -> the files, or the folders, that are named so
     found: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for file in files:
-        parts = file.entry.path.split("/")
+        parts = file.uri.split("/")
         below = range(len(parts) - max(1, file.key_prefix.count("/")), len(parts))
         words = {end: re.split(r"[-_]", re.split(r"[.\d]", parts[end].lower())[0].strip("-_"))[-1] for end in below}
         end = next((end for end in below if words[end] in SPLIT_NAMES), None)

@@ -285,7 +285,7 @@ def _have_examples(files: Iterable[storage.FileEntry]) -> bool:
     """Whether the first record of some files is an example with a feature; True if it is damaged, or there is none."""
     for file in files:
         try:
-            record, _ = next(scan_file(Partition.of(file, key_prefix="")), (None, False))
+            record, _ = next(scan_file(Partition.of(file)), (None, False))
         except SampleError:
             return True
         if isinstance(record, RecordError):

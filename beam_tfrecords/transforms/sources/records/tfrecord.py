@@ -18,10 +18,7 @@ from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
-from beam_tfrecords.transforms.sources.inputs import (
-    InputFile,
-    quote_input,
-)
+from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
@@ -79,7 +76,7 @@ class TfrecordSource(RowSource):
 
     def __init__(
         self,
-        files: Sequence[InputFile],
+        files: Sequence[Partition],
         start: FirstRows,
         described: Mapping[str, Features],
         request: OpenRequest,
@@ -87,7 +84,7 @@ class TfrecordSource(RowSource):
     ) -> None:
         super().__init__(files, request.inputs)
         settings: TableSettings = request.spec
-        features = described[storage.dirname(files[0].entry.path)]
+        features = described[storage.dirname(files[0].uri)]
         texts = with_texts(start)
         has_image = Content.IMAGE in needs.contents
         images = choose_images(start, texts, features, settings, needs) if has_image else ImagePlan()
@@ -161,13 +158,13 @@ class TfrecordSource(RowSource):
                 if name in (needs.columns or ())
             },
         )
-        if needs.splits.are_auto and settings.split_column is None and not self._splits:
-            self._splits = record_splits(files)
+        if needs.splits.are_auto and settings.split_column is None and not any(file.split for file in files):
+            self._split_files(record_splits(files))
         if cells.columns.split is None:
             self._note_splits()
         lengths = {
             path: length
-            for path in (file.entry.path for file in files)
+            for path in (file.uri for file in files)
             if (length := described[storage.dirname(path)].length_of(path)) is not None
         }
         self._cells, self.plan, self.objects, self.kept = cells, images, objects, kept
@@ -177,7 +174,7 @@ class TfrecordSource(RowSource):
         self._file_names = () if images.files or kept or cells.columns.key else FILE_NAMES
         self._image_root, self._allow_outside_root = request.spec.image_root, request.spec.allow_outside_root
         roots = pair_roots(files, request.spec.image_root)
-        self._roots = {file.entry.path: one for file, one in zip(files, roots, strict=True)}
+        self._roots = {file.uri: one for file, one in zip(files, roots, strict=True)}
         of_objects = objects.features if objects else ()
         self._describe(used={*images.used, *of_objects, *cells.needed, *self._file_names})
 
@@ -207,6 +204,8 @@ class TfrecordSource(RowSource):
         number, end = 0, 0
         roots = self._roots[partition.uri].own or self._roots[partition.uri].every
         named = NamedImages(self._cells.columns, roots, allow_outside_root=self._allow_outside_root)
+        # A number is only unique with the name of its file; a key from a feature stays in other files.
+        of_file, prefix = dataclasses.replace(partition, key_prefix=""), partition.key_prefix
         cells = dataclasses.replace(self._cells, class_names=self.class_names.get(storage.dirname(partition.uri), ()))
         try:
             for record, is_compressed in scan_file(partition):
@@ -215,7 +214,8 @@ class TfrecordSource(RowSource):
                         raise corrupt(record)
                 else:
                     end = record.offset + record.length
-                yield self._read(cells, named, partition, record, staging, tally, is_compressed=is_compressed)
+                located = Located(prefix + number_key(number), number)
+                yield self._read(cells, named, of_file, located, record, staging, tally, is_compressed=is_compressed)
                 number += 1
             if number < (length or 0):
                 detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
@@ -223,14 +223,14 @@ class TfrecordSource(RowSource):
         except SampleError as error:
             if length is None or number >= length:
                 raise
-            split = self._splits.get(partition.uri)
-            yield from reject_missing(partition, range(number, length), error, split=split)
+            yield from reject_missing(partition, range(number, length), error)
 
     def _read(
         self,
         cells: RowReader,
         named: NamedImages,
         partition: Partition,
+        located: Located,
         record: Record | RecordError,
         staging: StagingFiles,
         tally: Tally,
@@ -238,9 +238,6 @@ class TfrecordSource(RowSource):
         is_compressed: bool,
     ) -> SampleRef:
         """Returns the sample of a record; a rejected one for a damaged record."""
-        number = record.number if isinstance(record, Record) else record.record
-        # A number is only unique with the name of its file; a key from a feature stays in other files.
-        located = Located(partition.key_prefix + number_key(number), number)
         features: ParsedExample = {}
         row: dict[str, Any] | SampleError
         try:
@@ -256,11 +253,11 @@ class TfrecordSource(RowSource):
             if name := file_name(names):
                 located.key = f"{located.key}/{name}"
         except ValueError as error:
-            row = invalid_row(f"record {number} at byte {record.offset:,}: {error}")
+            row = invalid_row(f"record {located.number} at byte {record.offset:,}: {error}")
         except SampleError as error:
             row = error
         images = _RecordImages(self, named, partition, staging, record, is_compressed, features)
-        return cells.sample(row, located, images, prefix="", split=self._splits.get(partition.uri))
+        return cells.sample(row, located, partition, images)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -390,7 +387,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     files, with_metadata = find_files_of_records(inputs, request.spec)
     described = {
         folder: describe_folder(folder) if folder in with_metadata else Features()
-        for folder in {storage.dirname(file.entry.path) for file in files}
+        for folder in {storage.dirname(file.uri) for file in files}
     }
     start = read_first_of(files)
 

@@ -37,9 +37,8 @@ from beam_tfrecords.transforms.sources.detect.image_columns import (
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, of_path
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below
 from beam_tfrecords.transforms.sources.needs import Needs
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
+from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, find_files_below, reject_missing
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
 from beam_tfrecords.transforms.sources.tables.cells import check_columns
 from beam_tfrecords.transforms.sources.tables.object_cells import CLASS_FIELDS
@@ -85,7 +84,7 @@ class HfParquetSource(RowSource):
     description = Description(unit="row")
 
     def __init__(
-        self, files: Sequence[InputFile], table: ParquetTable, schema: pa.Schema, request: OpenRequest, needs: Needs
+        self, files: Sequence[Partition], table: ParquetTable, schema: pa.Schema, request: OpenRequest, needs: Needs
     ) -> None:
         settings = request.spec
         super().__init__(files, request.inputs)
@@ -119,12 +118,12 @@ class HfParquetSource(RowSource):
             column_classes={name: min(found) if len(found) == 1 else () for name, found in by_file.items()},
         )
         by_name = needs.splits.are_auto and settings.split_column is None
-        if by_name and not self._splits:
-            self._splits = _shard_or_path_splits(files)
+        if by_name and not any(file.split for file in files):
+            self._split_files(_shard_or_path_splits(files))
         if cells.columns.split is None:
             self._note_splits()
         paired = zip(files, pair_roots(files, settings.image_root), strict=True)
-        self._roots = {file.entry.path: one.own or one.every for file, one in paired}
+        self._roots = {file.uri: one.own or one.every for file, one in paired}
         self._cells, self._images, self._classes = cells, images, declared
         self._allow_outside_root = settings.allow_outside_root
 
@@ -160,7 +159,7 @@ class HfParquetSource(RowSource):
         first: int,
     ) -> Iterator[SampleRef | RefColumns]:
         """Yields the references of a row group, whose first row has the number `first`; damage rejects the rest."""
-        split, count = self._splits.get(partition.uri), 0
+        count = 0
         metadata = file.metadata.row_group(group)
         try:
             needed = [*self._cells.needed, *self._images.values()]
@@ -170,8 +169,7 @@ class HfParquetSource(RowSource):
             stored = {of: _StoredImageFinder(partition, plain, metadata, of) for of in self._images.values()}
             named = NamedImages(cells.columns, self._roots[partition.uri], allow_outside_root=self._allow_outside_root)
             images = _CellImages(self._images, named, stored, partition, staging)
-            rows = self._rows(file, group)
-            for ref in list_rows(cells, rows, images, prefix=partition.key_prefix, split=split, first=first):
+            for ref in list_rows(cells, self._rows(file, group), images, partition, first=first):
                 yield ref
                 count += 1
             if count < metadata.num_rows:
@@ -179,7 +177,7 @@ class HfParquetSource(RowSource):
                 raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
         except SampleError as error:
             lost = SampleError(error.stage, error.reason, f"from row {first + count:,} on: {error.detail}")
-            yield from reject_missing(partition, range(first + count, first + metadata.num_rows), lost, split=split)
+            yield from reject_missing(partition, range(first + count, first + metadata.num_rows), lost)
 
     def _named(self, classes: Mapping[str, Sequence[str]]) -> RowReader:
         """Returns the row reader with the class order of this file."""
@@ -310,28 +308,28 @@ def _image_cells(column: pa.Array) -> Iterator[Any]:
     return zip(data, fields.get("path", lacks).to_pylist(), strict=True)
 
 
-def _shard_or_path_splits(files: Sequence[InputFile]) -> dict[str, str]:
-    """Returns file -> split by the shard names if these have a usual one, else by folders, as for shards named `data`.
+def _shard_or_path_splits(files: Sequence[Partition]) -> Sequence[str | None]:
+    """Returns the splits of files by shard names if these have a usual one, else by folders, as of shards named `data`.
 
     All names, or else all paths such as train/0000.parquet, must have a split.
     """
-    paths = [file.entry.path for file in files]
-    words = [match["split"].lower() for match in map(_SPLIT.fullmatch, map(storage.basename, paths)) if match]
+    names = [storage.basename(file.uri) for file in files]
+    words = [match["split"].lower() for match in map(_SPLIT.fullmatch, names) if match]
     # `name_train` is a dataset name and a split; `train_extra` is a split.
     shards = [SPLIT_NAMES.get(word.rpartition("_")[2], word) for word in words] if len(words) == len(files) else []
     if not {*SPLIT_NAMES.values()} & {*shards}:
         parts = [file.key_prefix.strip("/").removesuffix(".parquet").split("/") for file in files]
         folders = [split for of in parts if (split := next(filter(None, map(split_in_name, reversed(of))), None))]
         shards = folders if len(folders) == len(files) else shards
-    return dict(zip(paths, shards, strict=False))
+    return shards or [None] * len(files)
 
 
-def _names_by_file(files: Sequence[InputFile], column: str) -> list[tuple[str, ...]]:
+def _names_by_file(files: Sequence[Partition], column: str) -> list[tuple[str, ...]]:
     """Returns the class names of a column in each file."""
 
-    def read(file: InputFile) -> tuple[str, ...]:
+    def read(file: Partition) -> tuple[str, ...]:
         try:
-            return tuple(_declared_classes(_schema(Partition.of(file.entry, key_prefix="")))[0].get(column, ()))
+            return tuple(_declared_classes(_schema(file))[0].get(column, ()))
         except Exception as error:  # Arrow may raise any exception for a malformed file.
             is_fault = isinstance(error, OSError) and storage.is_service_fault(error)
             if is_fault or (not is_damage(error) and not isinstance(error, OSError)):
@@ -366,7 +364,7 @@ def open_input(request: OpenRequest) -> MakeSource:
         files = find_files_below(inputs, _BELOW, "Parquet file in it")
     else:
         files = request.find_files()
-    first, schema = open_table(files[0].entry.path), _schema(Partition.of(files[0].entry, key_prefix=""))
+    first, schema = open_table(files[0].uri), _schema(files[0])
     return functools.partial(HfParquetSource, files, first, schema, request)
 
 

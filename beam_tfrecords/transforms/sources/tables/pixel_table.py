@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pix
 from beam_tfrecords.transforms.sources.detect.columns import choose_label, find_label
 from beam_tfrecords.transforms.sources.detect.image_columns import find_image_column
 from beam_tfrecords.transforms.sources.detect.numbered_columns import square_shape
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, quote_input
+from beam_tfrecords.transforms.sources.inputs import describe_splits, quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
@@ -87,7 +87,7 @@ class PixelTableSource(RowSource):
 
     description = Description(unit="row")
 
-    def __init__(self, files: Sequence[InputFile], table: Table, request: OpenRequest, needs: Needs) -> None:
+    def __init__(self, files: Sequence[Partition], table: Table, request: OpenRequest, needs: Needs) -> None:
         inputs, settings = request.inputs, request.spec
         super().__init__(files, inputs)
         self._settings = slice_of(TableSettings, request.spec)
@@ -107,9 +107,8 @@ class PixelTableSource(RowSource):
         label = self._choose_label(rest, settings, needs)
         self._cells = self._take_columns(rest, settings, needs, label)
         self._describe(column_types=types or None)
-        if self._cells.columns.split is not None and not inputs.splits:
-            self._splits = {}
-        self.notes += describe_splits(self._splits, list(self._splits.values()), inputs)
+        if self._cells.columns.split is None:
+            self.notes += describe_splits({file.uri: file.split for file in files if file.split}, inputs)
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
         """Yields one reference per row; copies the pixels.
@@ -125,8 +124,7 @@ class PixelTableSource(RowSource):
         check_columns(needed, table.columns)
 
         images = _RowPixels(self._pixels, self._shape, partition, staging)
-        split = self._splits.get(partition.uri)
-        yield from list_rows(self._cells, table.rows(needed), images, prefix=partition.key_prefix, split=split)
+        yield from list_rows(self._cells, table.rows(needed), images, partition)
 
     def _choose_label(self, table: FirstRows, settings: TableSettings, needs: Needs) -> str | None:
         named = [name for name in table.columns if is_label_name(name)]
@@ -158,4 +156,4 @@ def open_input(request: OpenRequest) -> MakeSource:
       RequestError: a file does not exist, or the files do not fit the request.
     """
     files = request.find_files()
-    return functools.partial(PixelTableSource, files, open_table(files[0].entry.path, request.spec), request)
+    return functools.partial(PixelTableSource, files, open_table(files[0].uri, request.spec), request)

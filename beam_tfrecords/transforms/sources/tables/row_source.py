@@ -15,12 +15,12 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef, object_mask
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, find_label
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
-from beam_tfrecords.transforms.sources.inputs import InputFile, Inputs
+from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
-from beam_tfrecords.transforms.sources.source import Source, partitions_of
+from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tables.box_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.cells import (
     check_end,
@@ -46,9 +46,8 @@ def list_rows(
     cells: RowReader,
     rows: Iterable[Row],
     images: RowImages | None,
+    of_file: Partition,
     *,
-    prefix: str,
-    split: str | None,
     first: int = 0,
 ) -> Iterator[SampleRef | RefColumns]:
     """Yields the references of rows; as columns, if rows have no images and none of a batch is rejected.
@@ -57,8 +56,7 @@ def list_rows(
       cells: reads the values of a row.
       rows: the rows.
       images: finds the images of the rows; None for rows without images.
-      prefix: prefix of the keys.
-      split: split of the rows if no column states it.
+      of_file: their file.
       first: number of the first row.
 
     Raises:
@@ -67,7 +65,7 @@ def list_rows(
     if images is not None:
         for number, row in enumerate(rows, first):
             check_end(row)
-            yield cells.sample(row, Located(number_key(number), number), images, prefix=prefix, split=split)
+            yield cells.sample(row, Located(number_key(number), number), of_file, images)
         return
     for together in _batches(rows):
         *_, last = together
@@ -75,11 +73,11 @@ def list_rows(
         refs: RefColumns | None = None
         if not any(isinstance(row, InvalidRow | UnjoinedRow) for row in valid):
             with contextlib.suppress(SampleError):
-                refs = cells.samples(cast("Sequence[Mapping[str, Any]]", valid), first, prefix=prefix, split=split)
+                refs = cells.samples(cast("Sequence[Mapping[str, Any]]", valid), first, of_file)
         if refs is not None:
             yield refs
         for number, row in enumerate(valid if refs is None else (), first):
-            yield cells.sample(row, Located(number_key(number)), prefix=prefix, split=split)
+            yield cells.sample(row, Located(number_key(number)), of_file)
         check_end(last)
         first += len(together)
 
@@ -213,11 +211,14 @@ class RowSource(Source):
       inputs: inputs that name the files.
     """
 
-    def __init__(self, files: Sequence[InputFile], inputs: Inputs) -> None:
-        super().__init__(partitions_of(files))
+    def __init__(self, files: Sequence[Partition], inputs: Inputs) -> None:
+        super().__init__(files)
         self._inputs = inputs
-        # File -> split, for the files whose split is known.
-        self._splits = {file.entry.path: file.split for file in files if file.split}
+
+    def _split_files(self, splits: Sequence[str | None]) -> None:
+        """Sets the splits of the files."""
+        pairs = zip(self.partitions, splits, strict=True)
+        self.partitions = [dataclasses.replace(file, split=split) for file, split in pairs]
 
     def _see_others(self, partition: Partition, columns: Iterable[str], count: int, tally: Tally) -> None:
         """Counts the values of the columns of a file that the first file lacks."""
@@ -284,5 +285,6 @@ class RowSource(Source):
 
     def _note_splits(self) -> None:
         """Adds a note on splits that come only from the file names."""
-        if self._splits and not self._inputs.splits:
-            self.notes.append(f"splits from the names of the files: {', '.join(sorted({*self._splits.values()}))}")
+        splits = {file.split for file in self.partitions if file.split}
+        if splits and not self._inputs.splits:
+            self.notes.append(f"splits from the names of the files: {', '.join(sorted(splits))}")

@@ -23,6 +23,7 @@ from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.detect.roles import parse_cell
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.box_cells import MaskColumns, read_number
 from beam_tfrecords.transforms.sources.tables.cells import (
@@ -206,21 +207,18 @@ class RowReader:
         self,
         row: Row | SampleError,
         located: Located,
+        of_file: Partition,
         images: RowImages = NO_IMAGES,
-        *,
-        prefix: str,
-        split: str | None,
     ) -> SampleRef:
         """Returns the reference of a row; a rejected one if a value is invalid or an image does not exist.
 
         Args:
           row: the needed columns of the row, or the error of reading it.
           located: what is known of the sample; receives the images.
+          of_file: the file of the row.
           images: finds the images.
-          prefix: prefix of the key.
-          split: split of the row if no column states it.
         """
-        of, key = self.columns, ""
+        of, key, split = self.columns, "", of_file.split
         try:
             if isinstance(row, SampleError):
                 raise row
@@ -236,7 +234,7 @@ class RowReader:
             label, columns, group = self.label(row), self.values(row), self.group(row)
             images.find(row, located)
             return SampleRef(
-                prefix + (key or located.key),
+                of_file.key_prefix + (key or located.key),
                 located.images,
                 located.size,
                 located.fingerprint,
@@ -249,16 +247,15 @@ class RowReader:
         except SampleError as error:
             failure = (error.reason.value, error.detail)
             known = located.images or images.place(row, located)
-            return SampleRef(prefix + (key or located.key), known, split=split, failure=failure)
+            return SampleRef(of_file.key_prefix + (key or located.key), known, split=split, failure=failure)
 
-    def samples(self, rows: Sequence[Mapping[str, Any]], first: int, *, prefix: str, split: str | None) -> RefColumns:
+    def samples(self, rows: Sequence[Mapping[str, Any]], first: int, of_file: Partition) -> RefColumns:
         """Converts several rows without images; see `sample`.
 
         Args:
           rows: the needed columns of each row.
           first: number of the first row.
-          prefix: prefix of the keys.
-          split: split of the rows if no column states it.
+          of_file: the file of the rows.
 
         Raises:
           SampleError: a row is rejected.
@@ -267,7 +264,7 @@ class RowReader:
         rows = [self.blank(row) for row in rows] if self._may_be_blank else rows
         numbers = map(number_key, range(first, first + len(rows)))
         keys = numbers if of.key is None else [storage.shown(read_text(row, of.key)) for row in rows]
-        shared: dict[str, Any] = {"split": [self.split(row) for row in rows] if of.split else split}
+        shared: dict[str, Any] = {"split": [self.split(row) for row in rows] if of.split else of_file.split}
         if of.group:
             shared["group"] = list(map(self.group, rows))
         if of.objects or of.boxes:
@@ -275,7 +272,7 @@ class RowReader:
         values = {name: read_values(rows, name) for name in self.features}
         if self.value_label is not None:
             values[self.value_label] = list(map(self._value_label, rows))
-        return RefColumns.of_rows([prefix + key for key in keys], self._labels(rows), values, **shared)
+        return RefColumns.of_rows([of_file.key_prefix + key for key in keys], self._labels(rows), values, **shared)
 
     def split(self, row: Mapping[str, Any]) -> str | None:
         """Returns the split that a row states.

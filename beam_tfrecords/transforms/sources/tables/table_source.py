@@ -22,7 +22,6 @@ from beam_tfrecords.transforms.sources.detect.missing_images import first_images
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import (
-    InputFile,
     Inputs,
     describe_splits,
     keep_inputs,
@@ -60,7 +59,7 @@ class TableReader:
     """
 
     table: TableFile
-    file: InputFile
+    file: Partition
     roots: Sequence[str]
     mask_roots: Sequence[str]
     allow_outside_root: bool
@@ -77,8 +76,7 @@ class TableReader:
         name = printable(storage.basename(self.table.path))
         notes = [f"{name}: one process lists most of its rows, because {problem}"] if problem else []
         # `samples` checks the version.
-        file = Partition.of(self.file.entry, key_prefix=self.file.key_prefix)
-        file = dataclasses.replace(file, version="", identifies=False)
+        file = dataclasses.replace(self.file, version="", identifies=False)
         return [dataclasses.replace(file, part=tuple(part)) for part in ranges] or [file], notes
 
     def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
@@ -91,13 +89,12 @@ class TableReader:
             keys_are_pairs=self.keys_are_pairs,
         )
         has_files = self.columns.has_images or self.columns.mask is not None
-        with unchanged(self.table.path, self.file.entry.version):
+        with unchanged(self.table.path, self.file.version):
             yield from list_rows(
                 self.cells,
                 self.table.rows(self.cells.needed, part),
                 images if has_files else None,
-                prefix=self.file.key_prefix,
-                split=self.file.split,
+                self.file,
                 first=part.row if part else 0,
             )
 
@@ -116,7 +113,7 @@ class TableSource(Source):
 
     description = Description(unit="row")
 
-    def __init__(self, tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> None:
+    def __init__(self, tables: Sequence[tuple[Partition, TableFile]], request: OpenRequest, needs: Needs) -> None:
         super().__init__()
         self._inputs = inputs = request.inputs
         settings = request.spec
@@ -217,8 +214,7 @@ class TableSource(Source):
         without: str | None = None
         is_found = Content.MASK not in self.description.provides
         for reader in self._readers:
-            table = Partition.of(reader.file.entry, key_prefix=reader.file.key_prefix)
-            for ref in until_damage(reader.samples(), table, tally):
+            for ref in until_damage(reader.samples(), reader.file, tally):
                 if not is_found and isinstance(ref, SampleRef) and ref.images:
                     is_found = MASK in ref.images
                     without = without or (ref.failure[1] if ref.failure else None)
@@ -232,7 +228,7 @@ class TableSource(Source):
 
     def cut(self, listed: int) -> Sequence[Partition]:
         """See `Source.cut`; returns ranges of rows."""
-        if listed or sum(reader.file.entry.size for reader in self._readers) < _LEAST_BYTES:
+        if listed or sum(reader.file.size for reader in self._readers) < _LEAST_BYTES:
             return ()
         parts = []
         for reader in self._readers:
@@ -250,19 +246,19 @@ def open_tables(open_table: Callable[[str, TableSettings], TableFile], request: 
     """
     inputs = request.inputs
     files = request.find_files()
-    opened = join_tables(name_alike([open_table(file.entry.path, request.spec) for file in files]), request.joined)
+    opened = join_tables(name_alike([open_table(file.uri, request.spec) for file in files]), request.joined)
     tables = list(zip(files, opened, strict=True))
 
     def make(needs: Needs) -> TableSource:
         source = TableSource(tables, request, needs)
-        source.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], inputs)
+        source.notes += describe_splits({file.uri: file.split for file in files}, inputs)
         return source
 
     return make
 
 
 def _check_labels(
-    tables: Sequence[tuple[InputFile, TableFile]], inputs: Inputs, named: Sequence[str], needs: Needs
+    tables: Sequence[tuple[Partition, TableFile]], inputs: Inputs, named: Sequence[str], needs: Needs
 ) -> None:
     """Raises an error if only some tables have labels, unless the others are the tables of other splits."""
     labeled = [(file, table) for file, table in tables if has_labels(table, named)]
@@ -348,7 +344,7 @@ def open_input(request: OpenRequest) -> MakeSource:
       RequestError: there is no table, or the tables do not fit the request.
     """
     inputs = request.inputs
-    tables: dict[str, tuple[InputFile, TableFile]] = {}
+    tables: dict[str, tuple[Partition, TableFile]] = {}
     folders = [path.rstrip("/") + "/" for path in inputs.paths]
     for path, folder, prefix in zip(inputs.paths, folders, key_prefixes(inputs.paths), strict=True):
         listed = storage.list_files(folder, literal=True)
@@ -364,14 +360,14 @@ def open_input(request: OpenRequest) -> MakeSource:
                     f"{other} and {entry.path} both list the images of one folder; delete one",
                     code="several_metadata_files",
                 )
-            file = InputFile(key, entry, inputs.splits.get(path))
+            file = Partition.of(entry, key_prefix=key, split=inputs.splits.get(path))
             tables[key] = file, open_table(entry.path, request.spec)
     opened = join_tables([one for _, one in tables.values()], request.joined)
     files = [file for file, _ in tables.values()]
     return functools.partial(_make_source, list(zip(files, opened, strict=True)), request)
 
 
-def _make_source(tables: Sequence[tuple[InputFile, TableFile]], request: OpenRequest, needs: Needs) -> TableSource:
+def _make_source(tables: Sequence[tuple[Partition, TableFile]], request: OpenRequest, needs: Needs) -> TableSource:
     images = find_file_names(tables[0][1], request.spec.image_column, needs.images)
     image = None
     if len(images) == 1 and not (needs.images or is_file_list(*images.values())):
