@@ -108,7 +108,7 @@ class ObjectReader:
             self.several += len(labels) > 1
             group = kind.group.find(one) if kind.group else None
             for label in labels:
-                shape = _Shape(label, *_read_shape(kind, one, size), values)
+                shape = _Shape(label, *_read_shape(kind, one, size, needs_outline=self._has_outlines), values)
                 place = (label, number) if group in (None, "") else (str(label), str(group))
                 shapes[place] = _join(shapes[place], shape) if place in shapes else shape
         is_normalized = self._kinds[0].unit in _SCALES
@@ -168,20 +168,22 @@ def _read_size(expressions: Sequence[Expression], node: Any) -> tuple[int, int] 
 
 
 def _read_shape(
-    kind: ObjectMapping, one: Any, size: tuple[int, int] | None
+    kind: ObjectMapping, one: Any, size: tuple[int, int] | None, *, needs_outline: bool
 ) -> tuple[Sequence[float], Sequence[Sequence[float]], Sequence[float], bytes]:
     """Returns box, polygons, keypoints and mask of an object, as `_Shape` has them."""
-    scale, outline = _SCALES.get(kind.unit, 1.0), _find(kind.polygon, one) if kind.polygon else None
-    sides = _find(kind.box, one) if kind.box else None
+    scale, sides = _SCALES.get(kind.unit, 1.0), _find(kind.box, one) if kind.box else None
+    numbers = _flatten(sides) if kind.box else []
+    has_box = bool(kind.box) and not any(map(math.isnan, numbers))
+    outline = _find(kind.polygon, one) if kind.polygon and (needs_outline or not has_box) else None
     if isinstance(outline, dict) and outline.keys() >= RUNS:
         return _read_mask(kind, sides, one, outline)
-    polygons = [_move(_scale(corners, scale), kind.origin) for corners in _read_polygons(kind, outline, one)]
+    found = [] if outline is None else _read_polygons(kind, outline, one)
+    polygons = [_move(_scale(corners, scale), kind.origin) for corners in found]
     points = [
         number if n % 3 == 2 else number * scale - kind.origin
         for n, number in enumerate(_read_points(kind.points, one))
     ]
-    numbers = _flatten(sides) if kind.box else []
-    if kind.box and not (kind.polygon and any(map(math.isnan, numbers))):
+    if has_box or (kind.box and not kind.polygon):
         box = _move(_to_corners(kind, _scale(_check_box(numbers, sides, one), scale)), kind.origin)
         turn = as_number(kind.angle.value.find(one)) * kind.angle.factor if kind.angle else 0.0
         if kind.angle and turn and not math.isnan(turn):

@@ -234,14 +234,20 @@ def to_tree(element: ElementTree.Element, listed: frozenset[str]) -> Any:
 
     A child that occurs several times is a list, and so is one that an expression takes for a list.
     """
-    children: dict[str, list[Any]] = {}
+    children: dict[str, Any] = {}
+    repeated: set[str] = set()
     for child in element:
+        name = child.tag.rpartition("}")[2] if "}" in child.tag else child.tag
         # Most children are leaves.
-        found = to_tree(child, listed) if len(child) or child.attrib else (child.text or "").strip()
-        children.setdefault(child.tag.rpartition("}")[2], []).append(found)
-    tree: dict[str, Any] = dict(element.attrib)
-    for name, several in children.items():
-        tree[name] = several if name in listed or len(several) > 1 else several[0]
+        found = to_tree(child, listed) if len(child) or child.attrib else child.text.strip() if child.text else ""
+        if name not in children:
+            children[name] = [found] if name in listed else found
+        elif name in listed or name in repeated:
+            children[name].append(found)
+        else:
+            children[name] = [children[name], found]
+            repeated.add(name)
+    tree = element.attrib | children
     text = (element.text or "").strip()
     if tree and text:
         tree.setdefault("text", text)
