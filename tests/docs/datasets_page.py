@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.cases.loading import Case, read_area
+from tests.cases.outcomes import expected
 
 _MOST_LABELS = 3
 _SPLITS = ("train", "validation", "test")
@@ -61,6 +62,10 @@ command with a list of columns or folders has only those of the copy.
 """
 
 
+_IMAGE = re.compile(r"^\w+: \w+ \d+x\d+")
+_BEHIND_NAME = re.compile(r"; | [\d.]+,[\d.]")
+
+
 def page() -> str:
     """Returns the page."""
     cases = read_area("public")
@@ -81,9 +86,10 @@ def _choose(name: str, cases: Mapping[str, Case]) -> tuple[dict[str, Any], dict[
     """Returns the settings that read the labels of a dataset, and what they give."""
     case = cases.get(f"{name}, by a command", cases[name])
     settings = {key: value for key, value in case.settings.items() if key not in ("max_failures", "image_encoding")}
-    if "offers" not in case.gives:
-        return settings, case.gives
-    offer, gives = [*case.gives["offers"].items()][_OFFERS.get(name, 0)]
+    outcome = expected(case)
+    if "offers" not in outcome:
+        return settings, outcome
+    offer, gives = [*outcome["offers"].items()][_OFFERS.get(name, 0)]
     return settings | {found[1]: ast.literal_eval(found[2]) for found in _SETTING.finditer(offer)}, gives
 
 
@@ -101,7 +107,9 @@ def _labels(name: str, settings: Mapping[str, Any], gives: Mapping[str, Any]) ->
         return f"not read: {_REMARKS[name]}"
     found = [label for split in _SPLITS for label in _COUNTED.findall(gives.get(split, "")) if label != "no label"]
     kind = _kind(settings, found)
-    names = sorted(gives["classes"].split(", ") if "classes" in gives else {*found})
+    every = (one for label in found for one in re.split(r" [|+] ", label))
+    read = {_BEHIND_NAME.split(one)[0] for one in every if not _IMAGE.search(one)} - {"no object", "no label"}
+    names = sorted(gives["classes"].split(", ") if "classes" in gives else read)
     shown = ", ".join([*names[:_MOST_LABELS], *["…"] * (len(names) > _MOST_LABELS)])
     labels = ": ".join(filter(None, (kind, "" if kind in ("texts", "masks") else shown)))
     return f"{labels} ({remark})" if remark else labels

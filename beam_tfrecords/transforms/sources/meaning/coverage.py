@@ -70,14 +70,15 @@ class Trial:
 
     @classmethod
     def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool) -> Trial:
-        """Counts the contents that a layout needs and some references have."""
+        """Counts the contents that a layout needs and the valid ones of some references have."""
+        valid = [ref for ref in refs if ref.failure is None]
         labels: dict[Scalar, int] = {}
         images: set[tuple[str, int]] = set()
         masks: set[str] = set()
         labelled = objects = repeated = 0
         seen = set[tuple[Any, ...]]()
         has_objects, has_label = Content.OBJECTS in contents, Content.LABEL in contents
-        for ref in refs:
+        for ref in valid:
             found = ref.objects.labels if has_objects and ref.objects else ref.labels if has_label else ()
             named = [label for label in found if label not in _NO_LABELS]
             for label in named:
@@ -94,9 +95,9 @@ class Trial:
                     masks.add(locator.uri)
                 else:
                     images.add((locator.uri, locator.offset if isinstance(locator, Range) else 0))
-        splits = frozenset(ref.split for ref in refs if ref.split)
+        splits = frozenset(ref.split for ref in valid if ref.split)
         every = [
-            repr((ref.split, *ref.images.values(), *ref.labels, ref.objects and ref.objects.pack())) for ref in refs
+            repr((ref.split, *ref.images.values(), *ref.labels, ref.objects and ref.objects.pack())) for ref in valid
         ]
         used = frozenset(uri for uri, _ in images), len(images), frozenset(masks), hash(frozenset(every))
         return cls(contents, len(refs), labelled, splits, labels, objects, repeated, *used, is_whole)
