@@ -54,8 +54,8 @@ def started(process: int | str = "self") -> list[str]:
 
 
 def left_over() -> list[str]:
-    """Processes of builds that have ended; Python's fork server and its tracker stay as long as this one."""
-    own = [one for one in started() if b"multiprocessing" in Path(f"/proc/{one}/cmdline").read_bytes()]
+    """Processes of builds that have ended; the server that forks workers stays as long as this one."""
+    own = [one for one in started() if b"server.serve(" in Path(f"/proc/{one}/cmdline").read_bytes()]
     return [*(set(started()) - set(own)), *(child for one in own for child in started(one))]
 
 
