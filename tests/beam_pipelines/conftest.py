@@ -15,6 +15,7 @@ from PIL import Image
 from beam_tfrecords.transforms.processes.fork_server import start_fork_server
 from tests.beam_pipelines.dataset_checks import CLASSES, EXACT, FLAGS
 from tests.beam_pipelines.dataset_records import Record, read_dataset
+from tests.beam_pipelines.version_builds import Source, make_source
 
 
 def save_picture(path: Path, pixels: np.ndarray, **options: Any) -> Path:
@@ -120,3 +121,12 @@ def broken(pets) -> Path:
 def out(pets, build) -> Path:
     """The pets as a dataset."""
     return build(pets.parent / "out", f"--input={pets}", *FLAGS, *EXACT)
+
+
+# Versions
+
+
+@pytest.fixture
+def source_of(tmp_path, picture, save, convert) -> Callable[[int], Source]:
+    """Makes a folder of so many pictures, of which versions are built."""
+    return lambda count: make_source(tmp_path, count, picture=picture, save=save, convert=convert)

@@ -95,20 +95,3 @@ def test_the_names_of_very_many_classes_stand_in_their_file_alone(out, monkeypat
     assert {field["source"]["fileObject"]["@id"] for field in classes["field"]} == {file["@id"]}
     # Without a file of them, they stand where they are.
     assert write_croissant(dataset, {}) == (out / "croissant.json").read_bytes()
-
-
-@pytest.mark.parametrize("name", ["README.md", "croissant.json"])
-def test_a_file_of_somebody_else_is_not_overwritten(pets, tmp_path, convert, name):
-    (tmp_path / name).write_text("mine")
-    ran = convert(f"--input={pets}", f"--output={tmp_path}", *FLAGS, "--overwrite")
-    ran.refused("output_not_empty", "output", says=[name])
-    assert (tmp_path / name).read_text() == "mine"
-
-
-@pytest.mark.parametrize("name", ["README.md", "croissant.json"])
-def test_verify_finds_an_edited_one(pets, tmp_path, build, verify, name):
-    build(tmp_path / "out", f"--input={pets}", *FLAGS)
-    (tmp_path / "out" / name).write_text("{}")
-    ran = verify(tmp_path / "out")
-    assert ran.code == 1
-    assert f"{name}: has been changed since it was published" in ran.out + ran.err

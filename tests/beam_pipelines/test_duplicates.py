@@ -1,334 +1,354 @@
-"""`--duplicates`: images that occur more than once are found, above all those in two splits, and dropped on request."""
+"""`--duplicates` and `--near_duplicates`: copies are found, above all those in two splits, and dropped on request."""
 
 from __future__ import annotations
 
-import csv
 import json
-from collections import Counter
+import random
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
-SPLITS = ("test", "train")
-FLAGS = ["--name=pets", "--image_size=16", "--codec=exact"]
-# Key -> seed of its picture; equal seeds make equal bytes.
-PETS = {
-    f"train/{label}/{number}.png": (label == "dog") * 20 + number for label in ("cat", "dog") for number in range(20)
+from tests.annotated_inputs import Picture, save_pictures, write_coco
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from tests.beam_pipelines.version_builds import make_source
+from tests.image_checks import PHOTOS, upright
+from tests.image_writers import png_file
+from tests.trees import write_tree
+
+FLAGS = ["--name=pets", "--codec=exact"]
+# These say what listing and reading found, and not what is written; and the name of a copy may be longer.
+OF_THE_INPUT = {
+    *("listed", "dropped_duplicates", "merged_rows", "duplicates", "near_duplicates", "source_bytes", "reuse", "notes"),
+    *("spec", "files", "sizes", "shards", "input_fingerprint", "skipped", "ledger"),
 }
-PETS |= {f"test/cat/{number}.png": 100 + number for number in range(8)}
-COPIES = {
-    "test/cat/leaked.png": 3,  # of train/cat/3.png
-    "train/dog/mistaken.png": 5,  # of train/cat/5.png
-    "train/cat/again.png": 7,  # of train/cat/7.png
-    "train/cat/once_more.png": 7,
-}
-
-NIGHTLY = ["--name=pets", "--image_size=16", "--accept=all", "--no_report"]
 
 
-def manifest_of(path: Path) -> dict:
-    return json.loads((path / "manifest.json").read_text())
-
-
-def groups_of(path: Path) -> list[dict]:
+def groups_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (path / "duplicates.jsonl").read_text().splitlines()]
 
 
-def shards_of(path: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in path.glob("*.tfrecord-*")}
-
-
 def keys_of(path: Path, read) -> dict[str, list[str]]:
-    return {split: [record.key for record in read(path, split)] for split in SPLITS}
+    return {split: [record.key for record in read(path, split)] for split in manifest_of(path)["splits"]}
 
 
-@pytest.fixture(scope="module")
-def make_pets(tmp_path_factory, picture, save):
-    def make(keys: dict[str, int]) -> Path:
-        root = tmp_path_factory.mktemp("pets") / "pets"
-        for key, seed in keys.items():
-            save(root / key, picture(seed, 20, 24))
-        return root
-
-    return make
-
-
-@pytest.fixture(scope="module")
-def pets(make_pets) -> Path:
-    """Pictures of which one is in both splits, one has two labels, and one occurs three times."""
-    return make_pets(PETS | COPIES)
-
-
-@pytest.fixture(scope="module")
-def unique(make_pets) -> Path:
-    return make_pets(PETS)
-
-
-@pytest.fixture(scope="module")
-def kept(pets, build) -> Path:
-    return build(pets.parent / "kept", f"--input={pets}", *FLAGS)
-
-
-@pytest.fixture(scope="module")
-def dropped(pets, build) -> Path:
-    return build(pets.parent / "dropped", f"--input={pets}", *FLAGS, "--duplicates=drop")
-
-
-def test_groups_are_listed_those_across_splits_first(kept, pets):
-    leaked, *others = groups_of(kept)
-    assert leaked == {
-        "content_hash": leaked["content_hash"],
-        "copies": 2,
-        "splits": {"test": 1, "train": 1},
-        "across_splits": True,
-        "conflicting_labels": False,
-        "kept": None,
-        "images": [
-            {"key": key, "uri": f"{pets.name}/{key}", "split": key.split("/")[0], "label": "cat"}
-            for key in ("test/cat/leaked.png", "train/cat/3.png")
-        ],
+def facts_of(path: Path) -> dict[str, Any]:
+    """Returns what the manifest says of a dataset, whatever copies were in its input."""
+    manifest = manifest_of(path)
+    splits = {
+        name: {key: value for key, value in one.items() if key not in (*OF_THE_INPUT, "bytes")}
+        for name, one in manifest["splits"].items()
     }
-    others.sort(key=lambda group: group["copies"])
-    assert [(group["copies"], group["splits"], group["across_splits"]) for group in others] == [
-        (2, {"train": 2}, False),
-        (3, {"train": 3}, False),
-    ]
-    assert [group["conflicting_labels"] for group in others] == [True, False]
+    return {**{name: value for name, value in manifest.items() if name not in OF_THE_INPUT}, "splits": splits}
 
 
-def test_the_manifest_counts_duplicates_and_by_default_all_copies_stay(kept, read):
-    manifest = manifest_of(kept)
-    assert manifest["duplicates"] == {
-        "groups": 3,
-        "images": 7,
-        "groups_across_splits": 1,
-        "groups_with_conflicting_labels": 1,
-    }
-    assert manifest["spec"]["duplicates"] == "keep"
-    assert (manifest["records"], manifest["dropped_duplicates"]) == (52, 0)
-    assert Counter(key for keys in keys_of(kept, read).values() for key in keys) == Counter([*PETS, *COPIES])
+def draw(seed: int) -> dict[str, int]:
+    """Returns key -> number of the picture: two splits and labels, with copies in the same and in others."""
+    chance, pictures = random.Random(seed), {}
+    for number in range(chance.randrange(12, 40)):
+        split = chance.choice(("train", "train", "test"))
+        pictures[f"{split}/{chance.choice(('cat', 'dog'))}/{number}.png"] = chance.randrange(30)
+    return {**pictures, **{f"{split}/{label}/x.png": 99 for split in ("train", "test") for label in ("cat", "dog")}}
 
 
-def test_the_summary_shows_leaks_first(pets, convert, tmp_path):
-    ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS)
-    assert "leaks: images in more than one split: 1\n" in ran.out
-    assert "duplicates: images that occur more than once: 3, copies: 7, with different labels: 1\n" in ran.out
-    assert ran.out.index("leaks") < ran.out.index("duplicates")
+def write(root: Path, pictures: Mapping[str, int]) -> Path:
+    return write_tree(root, files={key: f"scene 16x16 {number}" for key, number in pictures.items()})
 
 
-def test_drop_keeps_the_copy_of_the_evaluation_split_and_otherwise_the_first_in_order(dropped, kept, read):
-    before, after = keys_of(kept, read), keys_of(dropped, read)
-    assert after["test"] == before["test"]
-    copies = [{"train/cat/5.png", "train/dog/mistaken.png"}]
-    copies.append({"train/cat/7.png", "train/cat/again.png", "train/cat/once_more.png"})
-    first = {next(key for key in before["train"] if key in few) for few in copies}
-    gone = {"train/cat/3.png"}.union(*copies) - first
-    assert after["train"] == [key for key in before["train"] if key not in gone]
-    assert {group["kept"] for group in groups_of(dropped)} == first | {"test/cat/leaked.png"}
-    assert all(group["kept"] == group["images"][0]["key"] for group in groups_of(dropped))
+def expected_groups(pictures: Mapping[str, int]) -> list[tuple[Any, ...]]:
+    """Returns copies, splits, and whether splits and labels differ, of each picture that is there more than once."""
+    keys = defaultdict(list)
+    for key, number in pictures.items():
+        keys[number].append(key)
+    groups = []
+    for some in keys.values():
+        splits = Counter(key.split("/")[0] for key in some)
+        labels = {key.split("/")[1] for key in some}
+        groups += [(len(some), dict(splits), len(splits) > 1, len(labels) > 1, sorted(some))] if some[1:] else []
+    return groups
 
 
 @pytest.mark.any_workers
-def test_dropped_copies_are_counted_per_split_and_in_no_class(dropped, kept, read, verify):
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(3, 20))])
+def test_groups_are_those_of_equal_pictures_and_dropping_is_a_build_without_the_copies(
+    seed, tmp_path, build, read, verify
+):
+    pictures = draw(seed)
+    root = write(tmp_path / "in", pictures)
+    kept = build(tmp_path / "kept", f"--input={root}", *FLAGS)
+    found = groups_of(kept)
+    expected = expected_groups(pictures)
+    names = ("copies", "splits", "across_splits", "conflicting_labels")
+    shown = [(*(one[name] for name in names), sorted(image["key"] for image in one["images"])) for one in found]
+    assert sorted(shown, key=lambda one: one[-1]) == sorted(expected, key=lambda one: one[-1])
+    assert [one["across_splits"] for one in found] == sorted((one[2] for one in expected), reverse=True)
+    for image in (image for one in found for image in one["images"]):
+        split, label, _ = image["key"].split("/")
+        assert image == {"key": image["key"], "uri": f"in/{image['key']}", "split": split, "label": label}
+    counts = {
+        "groups": len(expected),
+        "images": sum(one[0] for one in expected),
+        "groups_across_splits": sum(one[2] for one in expected),
+        "groups_with_conflicting_labels": sum(one[3] for one in expected),
+    }
+    assert manifest_of(kept)["duplicates"] == counts
+    assert {one["kept"] for one in found} == {None}
+    # The copy of the evaluation split stays, and otherwise the first in order.
+    before = keys_of(kept, read)
+    order = {key: (split == "train", number) for split, keys in before.items() for number, key in enumerate(keys)}
+    stay = {min(one[4], key=order.__getitem__) for one in expected}
+    gone = {key for one in expected for key in one[4]} - stay
+    dropped = build(tmp_path / "dropped", f"--input={root}", *FLAGS, "--duplicates=drop")
+    assert keys_of(dropped, read) == {split: [key for key in keys if key not in gone] for split, keys in before.items()}
+    found = groups_of(dropped)
+    assert {one["kept"] for one in found} == {one["images"][0]["key"] for one in found} == stay
     manifest = manifest_of(dropped)
-    train, test = manifest["splits"]["train"], manifest["splits"]["test"]
-    assert (train["listed"], train["records"], train["dropped_duplicates"]) == (43, 39, 4)
-    assert (test["listed"], test["records"], test["dropped_duplicates"]) == (9, 9, 0)
-    assert (manifest["listed"], manifest["records"], manifest["dropped_duplicates"]) == (52, 48, 4)
-    assert manifest["duplicates"] == manifest_of(kept)["duplicates"]
-    labels = Counter(record.row["label"] for record in read(dropped, "train"))
-    assert train["classes"] == dict(labels)
+    assert manifest["duplicates"] == counts
+    assert (manifest["listed"], manifest["dropped_duplicates"]) == (len(pictures), len(gone))
+    for split, entry in manifest["splits"].items():
+        assert entry["dropped_duplicates"] == sum(key.startswith(split) for key in gone)
+        assert entry["listed"] == len(before[split])
     assert verify(dropped).code == 0
+    alone = write(tmp_path / "alone/in", {key: number for key, number in pictures.items() if key not in gone})
+    scratch = build(tmp_path / "scratch", f"--input={alone}", *FLAGS)
+    assert shards_of(scratch) == shards_of(dropped)
+    assert facts_of(scratch) == facts_of(dropped)
+    for mode in ("keep", "fail"):
+        same = build(tmp_path / mode, f"--input={alone}", *FLAGS, f"--duplicates={mode}")
+        assert shards_of(same) == shards_of(scratch)
+        assert groups_of(same) == []
 
 
-@pytest.mark.any_workers
-def test_dropping_gives_the_bytes_of_a_build_without_the_copies(dropped, read, build, make_pets):
-    stay = {key for keys in keys_of(dropped, read).values() for key in keys}
-    seeds = PETS | COPIES
-    root = make_pets({key: seeds[key] for key in stay})
-    assert shards_of(build(root.parent / "out", f"--input={root}", *FLAGS)) == shards_of(dropped)
+def write_odd(folder: Path, picture, save) -> None:
+    """Writes pictures of which something is counted: turned ones, other formats, and dark ones of 16 bits."""
+    (folder / "dog").mkdir(parents=True)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for number in range(2):
+        save(folder / f"cat/turned{number}.jpg", picture(number, 90, 50), exif=exif)
+        save(folder / f"cat/other{number}.tiff", picture(number + 9, 30, 20))
+        (folder / f"dog/deep{number}.png").write_bytes(png_file(np.full((20, 30, 3), 4095 - 20 * number, np.uint16)))
 
 
-def test_without_duplicates_drop_and_fail_change_no_byte(unique, build):
-    flags = {mode: [f"--input={unique}", *FLAGS, f"--duplicates={mode}"] for mode in ("keep", "drop", "fail")}
-    outputs = {mode: build(unique.parent / mode, *words) for mode, words in flags.items()}
-    shards = [shards_of(output) for output in outputs.values()]
-    assert shards[0] == shards[1] == shards[2]
-    assert all((output / "duplicates.jsonl").read_bytes() == b"" for output in outputs.values())
-    assert set(manifest_of(outputs["keep"])["duplicates"].values()) == {0}
+@pytest.mark.parametrize("flags", [(), ("--image_encoding=keep",)])
+def test_what_is_counted_is_that_of_a_build_without_the_copies(tmp_path, picture, save, build, flags):
+    write_odd(tmp_path / "in", picture, save)
+    without = facts_of(build(tmp_path / "without", f"--input={tmp_path / 'in'}", *FLAGS[:1], *flags))
+    for path in list(tmp_path.glob("in/*/*")):
+        for number in range(2):
+            shutil.copy(path, path.with_name(f"copy{number}-{path.name}"))
+    assert (without["dim_images"]["images"], without["kept_turned"]) == (2, 2 if flags else 0)
+    dropped = build(tmp_path / "dropped", f"--input={tmp_path / 'in'}", *FLAGS[:1], *flags, "--duplicates=drop")
+    assert manifest_of(dropped)["dropped_duplicates"] == 12
+    assert facts_of(dropped) == without
+
+
+def test_objects_are_those_of_a_build_without_the_copies(tmp_path, build):
+    boxes = [("cat", (-5, 0, 30, 20)), ("dog", (1, 1, 1, 9)), ("dog", (5, 5, 9, 9))]
+    for count in (1, 3):
+        folder = tmp_path / str(count)
+        pictures = {f"{number}.jpg": Picture(40, 60, boxes) for number in range(count)}
+        save_pictures(folder, pictures)
+        for number in range(count):
+            (folder / f"{number}.jpg").write_bytes((folder / "0.jpg").read_bytes())
+        coco = write_coco(folder / "instances.json", pictures)
+        flags = [f"--input={coco}", f"--image_root={folder}", "--invalid_boxes=drop", "--name=pets"]
+        build(tmp_path / f"out{count}", *flags, "--duplicates=drop")
+    assert manifest_of(tmp_path / "out3")["dropped_duplicates"] == 2
+    assert facts_of(tmp_path / "out3") == facts_of(tmp_path / "out1")
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("processes", [1, 2])
-def test_any_number_of_worker_processes_writes_the_same_files(dropped, pets, run, snapshot, tmp_path, processes):
-    words = [f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--duplicates=drop"]
-    ran = run("convert", *words, f"--direct_num_workers={processes}")
-    assert ran.code == 0, ran.err
-    # The manifest names the output, and `_SUCCESS` has the manifest's hash.
-    different = ("manifest.json", "_SUCCESS")
-    assert snapshot(tmp_path / "out", without=different) == snapshot(dropped, without=different)
-
-
-@pytest.mark.nightly
-@pytest.mark.any_workers
-def test_the_same_records_are_dropped_from_gzip_shards(dropped, pets, build, read, verify, tmp_path):
-    output = build(tmp_path / "gzip", f"--input={pets}", *FLAGS, "--duplicates=drop", "--compression=gzip")
-    assert keys_of(output, read) == keys_of(dropped, read)
-    for split in SPLITS:
-        assert [one.values for one in read(output, split)] == [one.values for one in read(dropped, split)]
-    assert verify(output).code == 0
+@pytest.mark.local_runner
+@pytest.mark.parametrize("flags", [["--direct_num_workers=1"], ["--direct_num_workers=2"], ["--compression=gzip"]])
+def test_any_workers_and_gzip_shards_drop_the_same(tmp_path, build, read, verify, flags):
+    root = write(tmp_path / "in", draw(0))
+    words = [f"--input={root}", *FLAGS, "--duplicates=drop"]
+    one, other = build(tmp_path / "one", *words), build(tmp_path / "other", *words, *flags)
+    for split in ("train", "test"):
+        assert [(a.key, a.values) for a in read(one, split)] == [(b.key, b.values) for b in read(other, split)]
+    assert groups_of(one) == groups_of(other)
+    assert verify(other).code == 0
 
 
 @pytest.mark.any_workers
-def test_fail_publishes_nothing_lists_the_duplicates_and_exits_with_3(pets, convert, tmp_path, snapshot):
-    ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--duplicates=fail")
-    assert ran.code == 3
-    assert "--duplicates=fail" in ran.err
-    assert "leaks: images in more than one split: 1" in ran.err
-    assert str(tmp_path / "out/duplicates.jsonl") in ran.err
-    assert "max_failures" not in ran.err
-    assert len(groups_of(tmp_path / "out")) == 3
-    left = set(snapshot(tmp_path / "out", without=[".build"]))
-    assert left == {"./", "duplicates.jsonl", "failures.jsonl"}
-
-
-def test_after_fail_the_same_build_with_drop_converts_nothing_again(pets, dropped, convert, build, tmp_path):
-    out = tmp_path / "out"
-    convert(f"--input={pets}", f"--output={out}", *FLAGS, "--duplicates=fail")
-    checkpoints = {path: path.stat().st_mtime_ns for path in out.glob(".build/*/blocks/*.json")}
-    assert checkpoints
-    ran = convert(f"--input={pets}", f"--output={out}", *FLAGS, "--duplicates=fail")
-    assert ran.code == 3
-    assert {path: path.stat().st_mtime_ns for path in out.glob(".build/*/blocks/*.json")} == checkpoints
-    assert shards_of(build(out, f"--input={pets}", *FLAGS, "--duplicates=drop")) == shards_of(dropped)
+def test_fail_publishes_nothing_and_lists_the_duplicates(tmp_path, convert, snapshot):
+    pictures, out = draw(1), tmp_path / "out"
+    words = [f"--input={write(tmp_path / 'in', pictures)}", f"--output={out}", *FLAGS]
+    found = []
+    for _ in range(2):  # the second converts nothing again
+        ran = convert(*words, "--duplicates=fail")
+        assert ran.code == 3
+        said = ("--duplicates=fail", "leaks: images in more than one split: ", f"{out}/duplicates.jsonl")
+        assert [one for one in said if one not in ran.err] == []
+        assert "max_failures" not in ran.err
+        assert len(groups_of(out)) == len(expected_groups(pictures))
+        assert set(snapshot(out, without=[".build"])) == {"./", "duplicates.jsonl", "failures.jsonl"}
+        found.append({path: path.stat().st_mtime_ns for path in out.glob(".build/*/blocks/*.json")})
+    assert found[0] == found[1] != {}
+    assert convert(*words, "--duplicates=drop").code == 0
     assert not (out / ".build").exists()
-
-
-def test_fail_leaves_a_finished_dataset_as_it_is(unique, pets, build, convert, snapshot, tmp_path):
-    out = build(tmp_path / "out", f"--input={unique}", *FLAGS)
+    # A finished dataset stays as it is; its list is replaced with it.
     before = snapshot(out)
-    ran = convert(f"--input={pets}", f"--output={out}", *FLAGS, "--duplicates=fail", "--overwrite")
-    assert ran.code == 3
-    assert snapshot(out, without=[".build"]) == before
+    ran = convert(*words, "--duplicates=fail", "--overwrite")
+    assert (ran.code, snapshot(out, without=[".build"])) == (3, before)
     (listed,) = out.glob(".build/*/duplicates.jsonl")
     assert str(listed) in ran.err
-    assert len(listed.read_text().splitlines()) == 3
-
-
-def test_overwriting_replaces_the_list(pets, unique, build, tmp_path):
-    out = build(tmp_path / "out", f"--input={pets}", *FLAGS)
-    assert len(groups_of(out)) == 3
-    build(out, f"--input={unique}", *FLAGS, "--overwrite")
+    shutil.rmtree(tmp_path / "in")
+    write(tmp_path / "in", {"train/cat/1.png": 1, "train/dog/2.png": 2})
+    assert convert(*words, "--overwrite").code == 0
     assert groups_of(out) == []
 
 
-def test_a_split_of_copies_alone_is_left_empty(make_pets, build, verify, tmp_path):
-    root = make_pets({"test/cat/1.png": 1, "train/cat/1.png": 1, "train/cat/2.png": 1, "validation/cat/3.png": 3})
-    out = build(tmp_path / "out", f"--input={root}", *FLAGS, "--duplicates=drop", "--class_names=cat")
+def test_a_split_of_copies_alone_is_left_empty_and_few_records_keep_their_shards(tmp_path, build, read, verify):
+    root = write(tmp_path / "in", {"test/cat/1.png": 1, "train/cat/1.png": 1, "train/cat/2.png": 1, "val/cat/3.png": 3})
+    words = [f"--input={root}", *FLAGS, "--duplicates=drop", "--class_names=cat", "--num_shards=1"]
+    out = build(tmp_path / "out", *words)
     train = manifest_of(out)["splits"]["train"]
     assert (train["listed"], train["records"], train["dropped_duplicates"], train["shards"]) == (2, 0, 2, 0)
-    assert train["classes"] == {}
-    assert verify(out).code == 0
+    assert (train["classes"], verify(out).code) == ({}, 0)
+    write(root, {f"train/cat/{number}.png": 10 + number // 3 for number in range(4)})
+    out = build(tmp_path / "more", *words)
+    assert {split: len(keys) for split, keys in keys_of(out, read).items()} == {"test": 1, "train": 2, "validation": 1}
+    assert {one["split"]: one["of"] for one in manifest_of(out)["shards"]} == dict.fromkeys(
+        ["test", "train", "validation"], 1
+    )
 
 
-def test_a_fixed_number_of_shards_stays_when_copies_go(make_pets, build, read, verify, tmp_path):
-    root = make_pets({"test/cat/1.png": 1} | {f"train/cat/{number}.png": 1 + number // 3 for number in range(4)})
-    flags = [*FLAGS, "--duplicates=drop", "--splits=auto", "--num_shards=1", "--class_names=cat"]
-    out = build(tmp_path / "out", f"--input={root}", *flags)
-    assert {split: len(keys) for split, keys in keys_of(out, read).items()} == {"test": 1, "train": 1}
-    assert verify(out).code == 0
+# Table, settings, groups (keys, whether labels conflict), and the number of records that are left.
+ROWS = {
+    "one file in two splits": (
+        [{"image": "1.png", "label": "cat", "split": "train"}, {"image": "1.png", "label": "cat", "split": "test"}],
+        ["--class_names=cat", "--duplicates=drop"],
+        [(["1.png", "1.png"], False)],
+        1,
+    ),
+    "labels in another order": (
+        [{"image": "1.png", "label": ["cat", "dog"]}, {"image": "same.png", "label": ["dog", "cat"]}],
+        ["--layout=multilabel", "--duplicates=drop"],
+        [(["1.png", "same.png"], False)],
+        1,
+    ),
+    "other labels": (
+        [{"image": "1.png", "label": ["cat"]}, {"image": "same.png", "label": ["cat", "dog"]}],
+        ["--layout=multilabel", "--duplicates=drop"],
+        [(["1.png", "same.png"], True)],
+        1,
+    ),
+    "files that are no images": (
+        [{"image": name, "label": "cat"} for name in ("1.png", "a.png", "b.png")],
+        ["--max_failures=0.9", "--class_names=cat", "--duplicates=fail"],
+        [],
+        1,
+    ),
+    "rows without images": ([{"number": 7}] * 50, ["--layout=columns", "--duplicates=fail"], [], 50),
+}
 
 
-def test_one_file_listed_for_two_splits_is_a_leak_under_one_key(make_pets, build, read, tmp_path):
-    root = make_pets({"1.png": 1, "2.png": 2})
-    with (root / "list.csv").open("w", newline="") as file:
-        rows = [["image", "label", "split"], ["1.png", "cat", "train"], ["1.png", "cat", "test"]]
-        csv.writer(file).writerows([*rows, ["2.png", "dog", "train"]])
-    out = build(tmp_path / "out", f"--input={root / 'list.csv'}", *FLAGS, "--duplicates=drop")
-    (group,) = groups_of(out)
-    assert [(image["key"], image["split"]) for image in group["images"]] == [("1.png", "test"), ("1.png", "train")]
-    assert keys_of(out, read) == {"test": ["1.png"], "train": ["2.png"]}
+@pytest.mark.parametrize("name", ROWS)
+def test_copies_of_a_table(name, tmp_path, build):
+    rows, flags, groups, left = ROWS[name]
+    table = "t.parquet" if "--layout=columns" in flags else "t.jsonl"
+    files = {"1.png": "red 8x8", "same.png": "red 8x8", "a.png": "broken", "b.png": "broken", table: rows}
+    root = write_tree(tmp_path / "in", files=files)
+    out = build(tmp_path / "out", f"--input={root / table}", "--name=x", *flags)
+    found = [(sorted(one["key"] for one in group["images"]), group["conflicting_labels"]) for group in groups_of(out)]
+    assert (found, manifest_of(out)["records"]) == (groups, left)
 
 
-def test_rejected_images_are_not_duplicates(make_pets, build, tmp_path):
-    root = make_pets({"cat/1.png": 1})
-    for name in ("2.png", "3.png"):
-        (root / "cat" / name).write_bytes(b"the same, and not an image")
-    flags = [*FLAGS, "--duplicates=fail", "--max_failures=0.9", "--class_names=cat"]
-    out = build(tmp_path / "out", f"--input={root}", *flags)
-    assert (manifest_of(out)["failures"], groups_of(out)) == (2, [])
+# Near-duplicates.
 
 
-def test_rows_of_a_table_without_images_are_not_duplicates(build, tmp_path):
-    spec = {
-        "input": str(tmp_path / "table.csv"),
-        "layout": {"number": {"field": "column.number", "type": "int64"}},
-        "duplicates": "fail",
-    }
-    (tmp_path / "table.csv").write_text("number\n" + "7\n" * 50)
-    (tmp_path / "spec.yaml").write_text(json.dumps(spec))
-    out = build(tmp_path / "out", f"--spec={tmp_path / 'spec.yaml'}")
-    assert (manifest_of(out)["records"], groups_of(out)) == (50, [])
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory) -> Path:
+    """Photos in `train`, and copies of every third in `test`: encoded again, smaller or cut, one of another class."""
+    root = tmp_path_factory.mktemp("near") / "photos"
+    for number, path in enumerate(PHOTOS):
+        whole = upright(path).convert("RGB")
+        width, height = whole.size
+        smaller = whole.resize((width * 3 // 4, height * 3 // 4), Image.Resampling.LANCZOS)
+        cut = whole.crop((width // 200, height // 200, width - width // 200, height - height // 200))
+        for split, image in (("train", whole), ("test", smaller if number % 2 else cut))[: 1 if number % 3 else 2]:
+            name = "other" if split == "test" and number == 0 else path.parent.name
+            (root / split / name).mkdir(parents=True, exist_ok=True)
+            image.save(root / split / name / f"{number}.jpg", quality=95 if split == "train" else 70)
+    return root
 
 
-def test_several_labels_in_another_order_make_no_conflict(make_pets, build, tmp_path):
-    root = make_pets({"1.png": 1, "2.png": 1, "3.png": 3, "4.png": 3})
-    labels = {"1.png": ["cat", "dog"], "2.png": ["dog", "cat"], "3.png": ["cat"], "4.png": ["dog"]}
-    lines = [json.dumps({"image": name, "label": names}) for name, names in labels.items()]
-    (root / "list.jsonl").write_text("\n".join(lines))
-    layout = {"image": "image.encoded", "labels": "labels.index"}
-    (tmp_path / "spec.yaml").write_text(json.dumps({"input": str(root / "list.jsonl"), "layout": layout}))
-    out = build(tmp_path / "out", f"--spec={tmp_path / 'spec.yaml'}", *FLAGS, "--duplicates=drop")
-    groups = {tuple(sorted(image["key"] for image in group["images"])): group for group in groups_of(out)}
-    assert groups["1.png", "2.png"]["conflicting_labels"] is False
-    assert groups["3.png", "4.png"]["conflicting_labels"] is True
-    classes = manifest_of(out)["splits"]["train"]["classes"]
-    assert (classes.pop("cat", 0) + classes.pop("dog", 0), classes) == (3, {})
+NEAR = ["--image_size=64", "--name=photos", "--near_duplicates=4"]
+PLANTED = [f"{number}.jpg" for number in range(0, len(PHOTOS), 3)]
 
 
-def test_verify_finds_a_list_of_duplicates_that_lost_a_line(kept, verify, tmp_path):
-    copy = tmp_path / "copy"
-    copy.symlink_to(kept)
-    whole = (kept / "duplicates.jsonl").read_text()
-    (kept / "duplicates.jsonl").write_text("".join(whole.splitlines(keepends=True)[1:]))
-    try:
-        ran = verify(copy)
-    finally:
-        (kept / "duplicates.jsonl").write_text(whole)
-    assert ran.code == 1
-    assert "duplicates.jsonl: has been changed since it was published" in ran.out
+@pytest.mark.any_workers
+def test_copies_of_real_photos_are_listed_and_only_listed(photos, tmp_path, convert, build, verify, run):
+    near, plain = tmp_path / "near", build(tmp_path / "plain", f"--input={photos}", *NEAR[:2])
+    ran = convert(f"--input={photos}", f"--output={near}", *NEAR)
+    counts = {"groups": len(PLANTED), "groups_across_splits": len(PLANTED), "groups_with_conflicting_labels": 1}
+    said = (
+        f"near-duplicates: groups: {len(PLANTED)}, in more than one split: {len(PLANTED)}, with different labels: 1\n"
+    )
+    assert said in ran.out
+    groups = groups_of(near)
+    pairs = [sorted(image["key"].rsplit("/")[-1] for image in group["images"]) for group in groups]
+    assert sorted(pairs) == sorted([name, name] for name in PLANTED)
+    assert all(group["kind"] == "near" and group["across_splits"] for group in groups)
+    (conflicting,) = [group for group in groups if group["conflicting_labels"]]
+    assert {image["label"] for image in conflicting["images"]} == {"other", PHOTOS[0].parent.name}
+    manifest = manifest_of(near)
+    assert (manifest["near_duplicates"], manifest["duplicates"]["groups"]) == (counts, 0)
+    assert shards_of(plain) == shards_of(near)
+    assert (groups_of(plain), manifest_of(plain)["near_duplicates"], verify(near).code) == ([], {}, 0)
+    assert run("report", near).code == 0
+    page = (near / "report.html").read_text()
+    assert "None: no two files have the same bytes." in page
+    assert f"{len(PLANTED)} groups of images look nearly the same, {len(PLANTED)} of them in more than one" in page
+    assert page.count("<td>2 near</td>") == page.count("<h3>Nearly the same, in several splits") == len(PLANTED)
+    # Each beside its copy, and no picture of images that occur once.
+    assert page.split('id="duplicates"')[1].split("<h2")[0].count("<img ") == 2 * len(PLANTED)
 
 
-def test_dropped_copies_are_in_no_count(tmp_path, build):
-    """What is counted of the images, as their sizes and formats, is what the dataset holds."""
-    source = tmp_path / "in/cat"
-    source.mkdir(parents=True)
-    for number in range(5):
-        Image.new("RGB", (90, 90), "red").save(source / f"same{number}.webp", lossless=True)
-    Image.new("RGB", (8, 8), "blue").save(source / "small.png")
-    Image.new("RGB", (8, 8), "green").save(source / "other.png")
-    flags = ["--image_encoding=keep", "--duplicates=drop", "--layout=image"]
-    out = build(tmp_path / "out", f"--input={tmp_path / 'in'}", *flags)
-    manifest = json.loads((out / "manifest.json").read_text())
-    assert (manifest["records"], manifest["dropped_duplicates"]) == (3, 4)
-    assert manifest["stored_as_png"] == {"webp": 1}
-    assert manifest["median_pixels"] == 64
+@pytest.mark.parametrize("flag", ["--duplicates=drop", "--compression=gzip"])
+def test_a_dropped_copy_is_near_to_nothing(build, tmp_path, flag):
+    data = PHOTOS[0].read_bytes()
+    root = write_tree(tmp_path / "in", files={"train/cat/same.jpg": "red 8x8", "test/cat/same.jpg": "red 8x8"})
+    for split in ("train", "test"):
+        (root / split / "cat/same.jpg").write_bytes(data)
+    upright(PHOTOS[0]).convert("RGB").save(root / "train/cat/again.jpg", quality=80)
+    same, again = groups_of(build(tmp_path / "out", f"--input={root}", *NEAR, flag, "--class_names=cat"))
+    assert (same["copies"], "kind" in same) == (2, False)
+    assert {image["key"].split("/")[-1] for image in again["images"]} == {"same.jpg", "again.jpg"}
+    assert again["copies"] == (2 if "drop" in flag else 3)
 
 
-def test_copies_that_the_version_before_dropped_are_not_counted_as_added(tmp_path, convert, picture, save):
+def test_kept_files_have_no_hash_and_the_summary_says_so(photos, convert, tmp_path):
+    words = [f"--input={photos / 'test'}", f"--output={tmp_path / 'out'}", "--image_encoding=keep"]
+    ran = convert(*words, "--near_duplicates=4")
+    count = manifest_of(tmp_path / "out")["records"]
+    assert manifest_of(tmp_path / "out")["near_duplicates"] == {"not_hashed": count}
+    assert f"no `phash` in the index and were not searched for near-duplicates: {count};" in ran.out
+
+
+def test_records_that_are_taken_over_keep_their_hashes_and_new_leaks_trip_a_guard(tmp_path, picture, save, convert):
+    source = make_source(tmp_path, 60, picture=picture, save=save, convert=convert)
+    flags = ["--near_duplicates=4", "--splits=train=0.5,test=0.5", "--max_count_ratio=9", "--max_share_change=1"]
+    assert source.build(*flags).code == 0
     for number in range(12):
-        save(tmp_path / f"in/cat/{number:02d}.png", picture(max(4, number), 20, 20))
-
-    def count() -> dict[str, int]:
-        flags = ["--versioned", "--duplicates=drop", "--layout=image"]
-        ran = convert(f"--input={tmp_path}/in", f"--output={tmp_path}/out", *flags, *NIGHTLY)
-        assert ran.code == 0, ran.err
-        latest = tmp_path / "out" / (tmp_path / "out/LATEST").read_text().strip()
-        changes = json.loads((latest / "changes.json").read_text()).get("changes", {})
-        return {kind: found["samples"] for kind, found in changes.items() if found["samples"]}
-
-    count()
-    for night in (1, 2):
-        save(tmp_path / f"in/cat/new-{night}.png", picture(100 + night, 20, 20))
-        assert count() == {"copied": 7 + night, "dropped": 4, "added": 1}
+        (path,) = source.folder.rglob(f"{number:03d}.png")
+        Image.open(path).save(path.with_stem(f"copy{number}"), compress_level=1)
+    ran = source.build(*flags)
+    assert ran.code == 3
+    (line,) = [line for line in ran.err.splitlines() if "guard splits" in line]
+    assert "guard splits: near-duplicates in several splits: " in line
+    assert line.endswith("; before: 0; allowed: no more")
+    assert source.build(*flags, "--accept=splits").code == 0
+    manifest = manifest_of(source.output / source.latest)
+    assert (manifest["reuse"]["converted"], manifest["near_duplicates"]["groups"]) == (12, 12)
+    # With another distance there is nothing to compare it with.
+    ran = source.build("--near_duplicates=3", *flags[1:])
+    assert ran.code == 0, ran.err
+    assert "near-duplicates in several splits" not in {one["what"] for one in source.changes["guards"]}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import Ran
+from tests.pictures import picture
 
 FLAGS = ["--name=pets", "--image_size=24", "--splits=train=0.8,test=0.2"]
 CLASSES = ("cat", "dog", "owl")
@@ -36,6 +37,13 @@ class Source:
 
     def build(self, *words: Any) -> Ran:
         return self.convert(f"--input={self.folder}", f"--output={self.output}", "--versioned", *with_flags(*words))
+
+    def put(self, name: str, number: int) -> Path:
+        """Writes a picture, which the number decides."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture(f"scene 40x30 {number}"))
+        return path
 
     @property
     def latest(self) -> Path:
