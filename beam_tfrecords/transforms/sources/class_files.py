@@ -12,7 +12,7 @@ from beam_tfrecords.dataset.files import LABEL_MAP
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.class_list import ClassList, parse_class_file
-from beam_tfrecords.transforms.sources.inputs import Inputs, has_wildcards, names_several, quote_input
+from beam_tfrecords.transforms.sources.inputs import Inputs, folder_of_input, quote_input
 
 _MOST_BYTES = 16 << 20
 _THREADS = 16
@@ -126,15 +126,8 @@ def find_lists_of_numbers(inputs: Inputs, numbers: Collection[int]) -> list[str]
 
 def _folders(inputs: Inputs) -> tuple[Sequence[str], Sequence[str]]:
     """Returns the folders of the inputs, and the folders that contain these."""
-    inside: list[str] = []
-    for path in inputs.paths:
-        folder = path.rstrip("/")
-        if names_several(path) or has_wildcards(path) or not storage.is_folder(path):
-            folder = storage.dirname(path)
-        while storage.is_glob(folder):
-            folder = storage.dirname(folder)
-        inside.append(folder)
-    inside = list(dict.fromkeys(inside))
+    around = map(folder_of_input, inputs.paths)
+    inside = list(dict.fromkeys(one.rstrip("/") if storage.is_folder(one) else storage.dirname(one) for one in around))
     beside = [storage.dirname(folder) for folder in inside if not storage.has_scheme(folder)]
     return inside, [folder for folder in dict.fromkeys(beside) if folder and folder not in inside]
 

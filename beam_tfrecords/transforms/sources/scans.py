@@ -11,7 +11,7 @@ import importlib
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,10 +115,10 @@ class ScanSource(Source):
         made = f"{library} {self._versions[library]} {'array' if self._are_arrays else self._window.value}"
         try:
             data = storage.read_bytes(partition.uri, version=partition.version)
-            read: Callable[..., Scan] = _read_dicom if library == "pydicom" else _read_nifti
-            scan = read(data, key, None if self._are_arrays else self._window)
-            values = self._pattern.find(key)
-            values["group"] = values.get("group") or scan.patient or key
+            read = _read_dicom if library == "pydicom" else _read_nifti
+            scan = read(data, None if self._are_arrays else self._window)
+            values, subject = self._pattern.find(key), _SUBJECT.search(key)
+            values["group"] = values.get("group") or scan.patient or (subject[1] if subject else key)
             for number, frame in enumerate(scan.frames):
                 own = key if scan.is_single else f"{key}/{number:03d}"
                 file = as_file(frame.tobytes(), shape=frame.shape, axes="HWC"[: frame.ndim], dtype=frame.dtype.str)
@@ -139,7 +139,7 @@ def _library_of(path: str) -> str:
     return "nibabel" if path.lower().endswith((".nii", ".nii.gz")) else "pydicom"
 
 
-def _read_dicom(data: bytes, key: str, window: Window | None) -> Scan:
+def _read_dicom(data: bytes, window: Window | None) -> Scan:
     """Reads a DICOM file.
 
     Args:
@@ -179,7 +179,7 @@ def _read_dicom(data: bytes, key: str, window: Window | None) -> Scan:
     return Scan(frames(), patient, is_single)
 
 
-def _read_nifti(data: bytes, key: str, window: Window | None) -> Scan:
+def _read_nifti(data: bytes, window: Window | None) -> Scan:
     """Reads a NIfTI file: slices of the third axis, whose rows are the second axis and whose columns are the first."""
     import nibabel
 
@@ -208,8 +208,7 @@ def _read_nifti(data: bytes, key: str, window: Window | None) -> Scan:
             else:
                 yield _stretch(plane.astype(np.float32), low, high, inverted=False)
 
-    subject = _SUBJECT.search(key)
-    return Scan(frames(), subject[1] if subject else "", len(shape) == 2)
+    return Scan(frames(), "", len(shape) == 2)
 
 
 def _stretch(numbers: np.ndarray, low: float, high: float, *, inverted: bool) -> np.ndarray:

@@ -19,7 +19,7 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.members import Member, member_path
 from beam_tfrecords.storage.tar_archive import TarReader, open_tar
-from beam_tfrecords.transforms.refs.sample_refs import File, Locator, Range, SampleRef, one_image
+from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Locator, Range, SampleRef, one_image
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
@@ -96,7 +96,7 @@ class WebDatasetSource(RowSource):
         self.notes += describe_splits({file.uri: file.split for file in files}, inputs)
         image, mask = _choose_images(start, settings, needs)
         label = _choose_label(start, settings, needs)
-        cells = self._take_columns(start, settings, needs, label, has_mask=mask is not None)
+        cells = self._take_columns(start, settings, needs, label, has_mask=mask is not None, images={IMAGE: False})
         others = [suffix for suffix in sorted(start.images) if suffix not in (image, mask) and (image or "." in suffix)]
         self._describe(other_images=others)
         self._cells, self._image, self._mask = cells, image, mask

@@ -114,7 +114,7 @@ class StackSource(RowSource):
         lacks = "no labels of a usual name" if table.columns else "no labels"
         label = choose_label(table, settings, needs, then=then, lacks=lacks)
         self.notes += notes
-        cells = self._take_columns(table, settings, needs, label)
+        cells = self._take_columns(table, settings, needs, label, images={IMAGE: False})
         self._describe(found_classes=found_classes)
         split_column = settings.split_column
         if needs.splits.are_auto and not split_column and not inputs.splits:

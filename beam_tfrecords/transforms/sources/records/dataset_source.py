@@ -282,11 +282,10 @@ class DatasetSource(Source):
             for column in CONVERSION_COLUMNS
             if row.get(column) is not None and column != "sample_hash"
         }
+        where = Range(partition.uri, record.offset + HEADER_BYTES, len(record.data), name, partition.version)
         if staging is not None:
-            place = staging.add([record.data], size=len(record.data), name=name)
-            return RecordRange(place.uri, place.offset, place.length, name, "", index_columns, stored.raw_type)
-        start, length = record.offset + HEADER_BYTES, len(record.data)
-        return RecordRange(partition.uri, start, length, name, partition.version, index_columns, stored.raw_type)
+            where = staging.add([record.data], size=len(record.data), name=name)
+        return RecordRange(where.uri, where.offset, where.length, name, where.version, index_columns, stored.raw_type)
 
     def _read_label(self, values: Mapping[str, list[Any]], class_names: Sequence[str]) -> Value:
         """Returns the class or list of classes of a record, or None."""

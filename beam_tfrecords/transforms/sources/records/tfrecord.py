@@ -123,8 +123,7 @@ class TfrecordSource(RowSource):
             label,
             has_several=has_several,
             has_mask=images.mask is not None,
-            images={name: name in images.lists for name in images.features},
-            names_files=images.files is not None,
+            images=None if images.files else {name: name in images.lists for name in images.features},
         )
         are_numbered = is_imagenet and settings.label_type is LabelType.CLASS
         if are_numbered:

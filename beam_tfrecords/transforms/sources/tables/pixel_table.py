@@ -105,7 +105,7 @@ class PixelTableSource(RowSource):
         known = types or dict.fromkeys(columns, "bytes")
         rest = FirstRows(table.path, columns, table.head(columns), column_types=known)
         label = self._choose_label(rest, settings, needs)
-        self._cells = self._take_columns(rest, settings, needs, label)
+        self._cells = self._take_columns(rest, settings, needs, label, images={IMAGE: False})
         self._describe(column_types=types or None)
         if self._cells.columns.split is None:
             self.notes += describe_splits({file.uri: file.split for file in files if file.split}, inputs)

@@ -236,8 +236,7 @@ class RowSource(Source):
         *,
         has_several: bool = False,
         has_mask: bool = False,
-        images: Mapping[str, bool] | None = None,
-        names_files: bool = False,
+        images: Mapping[str, bool] | None,
     ) -> RowReader:
         """Returns the reader of the rows, sets the source's columns, and adds notes on guessed columns.
 
@@ -248,8 +247,7 @@ class RowSource(Source):
           label: label column, or None.
           has_several: whether a label is known to be a list of classes, rather than of zeros and ones.
           has_mask: whether the samples have masks.
-          images: name of each image of a row -> whether it is a list; None for one image.
-          names_files: whether columns name image files, as in other tables.
+          images: name of each image that a row holds -> whether it is a list; None if columns name image files.
 
         Raises:
           RequestError: a column of the request does not exist.
@@ -257,24 +255,25 @@ class RowSource(Source):
         # As in other tables, a split stated in `input` takes precedence over a column.
         split = "" if self._inputs.splits else settings.split_column
         named = dataclasses.replace(settings, label_column=label, split_column=split)
-        named = named if names_files else dataclasses.replace(named, image_column=None)
         # Each row is a sample, so there are no further rows with its boxes; only a layout of objects asks for its box.
-        wanted = (needs.required & {Content.OBJECTS}) | ({Content.IMAGE} if names_files else frozenset())
         others = needs.contents - {Content.IMAGE, Content.LABEL, Content.MASK, Content.OBJECTS}
-        plain = dataclasses.replace(needs, contents=others | wanted)
-        plain = plain if names_files else dataclasses.replace(plain, images={})
+        plain = dataclasses.replace(needs, contents=others | (needs.required & {Content.OBJECTS}))
+        if images is None:
+            plain = dataclasses.replace(plain, contents=plain.contents | {Content.IMAGE})
+        else:
+            named, plain = dataclasses.replace(named, image_column=None), dataclasses.replace(plain, images={})
         columns, notes = choose_columns(table, named, plain, has_classes=has_several)
         objects = find_objects(table, settings, needs, label or find_label(table))
         label = None if objects and label == objects.labels else label
         columns = dataclasses.replace(columns, label=label, objects=objects)
-        if not names_files:
+        if images is not None:
             # A column named `image` does not contain image paths here.
             columns = dataclasses.replace(columns, image=None, images={}, lists=frozenset())
         cells = row_reader(table, columns, settings, needs, has_several=has_several)
         self.notes += [*notes, *cells.notes]
-        if names_files:
+        if images is None:
             images = {name: name in columns.lists for name in columns.images or columns.patterns}
-        seen = cells.describe({IMAGE: False} if images is None else images, has_mask=has_mask)
+        seen = cells.describe(images, has_mask=has_mask)
         self._describe(
             table=table,
             columns=table.columns,
