@@ -127,10 +127,17 @@ def join_tables(tables: Sequence[TableFile], joins: Sequence[JoinedTable]) -> Se
 
 
 def fit_all(joins: Sequence[JoinedTable], base: Table) -> tuple[list[JoinedTable], list[str]]:
-    """Chooses the keys of the tables of a request; returns the tables, and notes. See `fit`."""
+    """Chooses the keys of the tables of a request; returns the tables, and notes.
+
+    Raises:
+      RequestError: as `fit`, or a table ends within a row.
+    """
     fitted, columns, notes = list[JoinedTable](), [*base.columns], list[str]()
     for join in joins:
-        one, found = fit(join, base)
+        try:
+            one, found = fit(join, base)
+        except SampleError as error:
+            raise RequestError(f"{_shown(join)} cannot be read: {error.detail}", code="unreadable_input") from error
         fitted.append(one.beside(columns))
         columns += fitted[-1].names
         notes += found
@@ -169,7 +176,7 @@ def fit(join: JoinedTable, base: Table) -> tuple[JoinedTable, list[str]]:
             are_numbers = any(all(map(str.isdecimal, cells)) for cells in (own[of], theirs[key]))
             rank = len({*theirs[key]}) < _UNIQUE * len(theirs[key]), are_numbers, key != of
             ranked[rank].append((-len(found), [*NamePart].index(form), link))
-    shown = f"`join={','.join(file.path for file in join.files)}`"
+    shown = _shown(join)
     if not ranked:
         first, other = (next((cell for cells in of.values() for cell in cells), "") for of in (theirs, own))
         columns_there = available(join.files[0])
@@ -194,6 +201,10 @@ def fit(join: JoinedTable, base: Table) -> tuple[JoinedTable, list[str]]:
     names = {name: column for name, column in join.names.items() if column != key}
     fitted = dataclasses.replace(join, key=key, of=of, form=form, names=names)
     return fitted, _check_rows(fitted, base, shown)
+
+
+def _shown(join: JoinedTable) -> str:
+    return f"`join={','.join(file.path for file in join.files)}`"
 
 
 def _names(table: Table, columns: Sequence[str]) -> dict[str, list[str]]:
