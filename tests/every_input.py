@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.pictures import picture
-from tests.writers import MEANING, WRITERS, save
+from tests.writers import WRITERS, save
 
 SIZES = {"a.png": (60, 40), "b.png": (50, 50), "c.png": (32, 64)}
 BOXES = {"a.png": [(0, 0, 30, 20), (15, 10, 45, 30)], "b.png": [(10, 10, 10, 35)], "c.png": []}
@@ -106,8 +106,7 @@ def _of_tree(name: str) -> Callable[[Path], dict[str, Any]]:
 
 
 def _of_writer(name: str, more: Mapping[str, Any]) -> Callable[[Path], dict[str, Any]]:
-    writer = WRITERS[name]
-    return lambda root: {**writer.write(root, writer.fit(MEANING)), **more}
+    return lambda root: {**WRITERS[name].make(root), **more}
 
 
 # Name -> what writes an input below a folder and returns the settings that read it.

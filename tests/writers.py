@@ -73,6 +73,7 @@ class Meaning:
         shown = f"{item.color} {self.size[0]}x{self.size[1]}"
         if writer.is_gray:
             shown = describe_pixels(self.gray(item))
+        shown = "; ".join(f"{name}: {shown}" for name in writer.images) or shown
         parts = [f"{item.split if 'split' in writer.holds else 'train'}: {shown}"]
         if "label" in writer.holds:
             parts.append(item.label)
@@ -139,6 +140,7 @@ class Writer:
       is_raw: whether it has pixels instead of files of pictures, which may be broken one by one.
       is_gray: whether its pictures have one channel.
       size: of its pictures, if the format has one alone.
+      images: names of the images of a sample, each the picture of its item; none for one image.
       source: the source for which it writes the input of tests/identity_inputs.py; "" for none.
     """
 
@@ -148,7 +150,13 @@ class Writer:
     is_raw: bool = False
     is_gray: bool = False
     size: tuple[int, int] | None = None
+    images: Sequence[str] = ()
     source: str = ""
+
+    def make(self, folder: Path, meaning: Meaning | None = None) -> Settings:
+        """Writes a meaning below a folder, with pictures of the format's size; returns the settings that read it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        return self.write(folder, self.fit(meaning or MEANING))
 
     def fit(self, meaning: Meaning) -> Meaning:
         """Returns the meaning with pictures of the format's size."""
@@ -156,6 +164,22 @@ class Writer:
 
 
 WRITERS: dict[str, Writer] = {}
+
+
+def flags_of(settings: Settings) -> list[str]:
+    """Returns the flags of a command with the same settings."""
+    pairs = [
+        (name, one)
+        for name, value in settings.items()
+        for one in (value if name == "input" and isinstance(value, list) else [value])
+    ]
+    return [f"--{name}={_word(value)}" for name, value in pairs]
+
+
+def _word(value: Any) -> str:
+    if callable(value):
+        return f"{value.__module__}:{value.__name__}"
+    return ",".join(value) if isinstance(value, list) else str(value)
 
 
 def _writes(*holds: str, **facts: Any) -> Callable[[Callable[[Path, Meaning], Settings]], Any]:
@@ -212,6 +236,13 @@ def split_inputs(folder: Path, meaning: Meaning) -> Settings:
     return {"input": [f"{split}={folder}/{split}" for split in ("train", "validation", "test")]}
 
 
+@_writes("label", images=("left", "right"))
+def paired_folders(folder: Path, meaning: Meaning) -> Settings:
+    for side in ("left", "right"):
+        _save_images(folder / side, meaning, lambda item: f"{item.label}_{item.name}")
+    return {"images": f"left={folder}/left,right={folder}/right", "label_pattern": "(?P<label>cat|dog)_"}
+
+
 @_writes("mask")
 def mask_folder(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder / "images", meaning)
@@ -244,7 +275,7 @@ def _archive(form: str, folders: str) -> None:
     WRITERS[f"{form.replace('.', '_')}_of_{folders}"] = Writer(write, WRITERS[folders].holds, source=source)
 
 
-for _form in ("zip", "tar", "tar.gz"):
+for _form in ("zip", "tar", "tar.gz", "tar.zst"):
     for _folders in ("class_folders", "split_folders"):
         _archive(_form, _folders)
 
@@ -325,6 +356,16 @@ def metadata_folder(folder: Path, meaning: Meaning) -> Settings:
     ]
     _table(folder / "in/metadata.csv", rows)
     return {"input": f"{folder}/in", "source": "hf_folder", **_COLUMNS}
+
+
+@_writes("label", "split", images=("left", "views"))
+def image_columns(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder, meaning)
+    rows = [
+        {"left": row["image"], "views": [row["image"]], "label": row["label"], "split": row["split"]}
+        for row in rows_of(meaning)
+    ]
+    return {"input": _jsonl(folder / "table.jsonl", rows), "image_column": "left,views"}
 
 
 @_writes("label")
@@ -519,6 +560,16 @@ def createml(folder: Path, meaning: Meaning) -> Settings:
 
 
 @_writes("objects")
+def odgt(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "images", meaning)
+    lines = [
+        {"ID": f"{item.name}.png", "gtboxes": [{"tag": label, "fbox": _sides(box)} for label, box in item.objects]}
+        for item in meaning.items
+    ]
+    return {"input": _jsonl(folder / "annotations.odgt", lines), "mapping": "crowdhuman"}
+
+
+@_writes("objects")
 def own_mapping(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder, meaning)
     for item in meaning.items:
@@ -547,6 +598,25 @@ def _object_rows(meaning: Meaning) -> list[dict[str, Any]]:
 def jsonl_objects(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder, meaning)
     return {"input": _jsonl(folder / "objects.jsonl", _object_rows(meaning)), "box_format": "xywh"}
+
+
+@_writes("objects", "split")
+def metadata_objects(folder: Path, meaning: Meaning) -> Settings:
+    _save_images(folder / "in", meaning)
+    rows = [{"file_name": row["image"], **row} for row in _object_rows(meaning)]
+    for row in rows:
+        del row["image"]
+    _jsonl(folder / "in/metadata.jsonl", rows)
+    return {"input": f"{folder}/in", "source": "hf_folder"}
+
+
+@_writes("objects", "split")
+def webdataset_objects(folder: Path, meaning: Meaning) -> Settings:
+    members: dict[str, bytes] = {}
+    for item, row in zip(meaning.items, _object_rows(meaning), strict=True):
+        del row["image"]
+        members |= {f"{item.name}.png": meaning.image(item), f"{item.name}.json": json.dumps(row).encode()}
+    return {"input": _tar(folder / "objects.tar", members), "box_format": "xywh"}
 
 
 @_writes("objects", "split", is_numbered=True)
@@ -600,6 +670,14 @@ def _names(meaning: Meaning) -> Settings:
 def npz(folder: Path, meaning: Meaning) -> Settings:
     np.savez(folder / "x.npz", images=np.stack([*map(meaning.pixels, meaning.items)]), labels=_numbers(meaning))
     return {"input": f"{folder}/x.npz", **_names(meaning)}
+
+
+@_writes("label", is_numbered=True, is_raw=True)
+def deflated_npz(folder: Path, meaning: Meaning) -> Settings:
+    settings = npz(folder, meaning)
+    with np.load(folder / "x.npz") as arrays:
+        np.savez_compressed(folder / "x.npz", **arrays)
+    return settings
 
 
 @_writes("label", is_numbered=True, is_raw=True)

@@ -16,7 +16,7 @@ from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.conftest import Ran
 from tests.core.sources.test_mutated_files import _BYTES, _SECONDS, damageable, limited, mutate
 from tests.each import each
-from tests.source_forms import FORMS, flags_of, write_form
+from tests.writers import WRITERS, flags_of
 
 __all__ = ["limited"]
 
@@ -61,9 +61,9 @@ def left_over() -> list[str]:
 
 def _try(name: str, folder: Path, run, *, seed: int, count: int) -> None:
     form, output = folder / "form", folder / "out"
-    write_form(name, form)
+    settings = WRITERS[name].make(form)
     files = damageable(form)
-    words = ("convert", *flags_of(name, form), f"--output={output}", "--image_size=16", "--no_report")
+    words = ("convert", *flags_of(settings), f"--output={output}", "--image_size=16", "--no_report")
     assert run(*words).code == 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(count):
@@ -91,13 +91,13 @@ def _try(name: str, folder: Path, run, *, seed: int, count: int) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("limited")
-@each("name", FORMS)
+@each("name", WRITERS)
 def test_a_build_of_a_damaged_input_is_published_or_ends_in_lines(name, tmp_path, run):
     _try(name, tmp_path, run, seed=30, count=1)
 
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("limited")
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", WRITERS)
 def test_1_000_builds_of_damaged_inputs_are_published_or_end_in_lines(name, tmp_path, run):
-    _try(name, tmp_path, run, seed=31, count=1000 // len(FORMS) + 1)
+    _try(name, tmp_path, run, seed=31, count=1000 // len(WRITERS) + 1)

@@ -28,7 +28,7 @@ from beam_tfrecords.features.layouts import NAMED
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_coco
 from tests.framing import write_examples
 from tests.published import read_published
-from tests.source_forms import flags_of, write_form
+from tests.writers import WRITERS, flags_of
 
 
 def files_below(folder: Path) -> list[str]:
@@ -62,15 +62,14 @@ def test_images_are_in_folders_of_split_and_class_with_the_stored_bytes(pets, ru
 @pytest.mark.parametrize(
     ("form", "expected"),
     [
-        ("pairs", ["left/train/cat/cat_01.jpg", "right/train/cat/cat_01.jpg"]),
-        ("several", ["left/train/cat/cat_01.jpg", "views/train/cat/cat_02/000.jpg"]),
-        ("masks", ["mask/train/a.png", "train/a.jpg"]),
-        ("coco", ["annotations/instances_train.json", "train/a.jpg"]),
+        ("paired_folders", ["left/train/cat/cat_a0.jpg", "right/train/cat/cat_a0.jpg"]),
+        ("image_columns", ["left/train/cat/a0.jpg", "views/train/cat/a0/000.jpg"]),
+        ("mask_folder", ["mask/train/a0.png", "train/a0.jpg"]),
+        ("coco", ["annotations/instances_train.json", "train/a0.jpg"]),
     ],
 )
 def test_each_feature_of_files_has_a_folder(run, build, tmp_path, form, expected):
-    write_form(form, tmp_path / "in")
-    first = build(tmp_path / "first", *flags_of(form, tmp_path / "in"), "--name=x")
+    first = build(tmp_path / "first", *flags_of(WRITERS[form].make(tmp_path / "in")), "--name=x")
     run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}")
     assert {*expected} <= {*files_below(tmp_path / "folder")}
 
@@ -144,8 +143,7 @@ def test_a_record_that_does_not_fit_its_layout_is_named(pets, run, tmp_path):
 
 
 def test_records_of_others_are_refused_with_a_command_that_works(run, build, tmp_path):
-    write_form("tfrecord", tmp_path / "in")
-    path = tmp_path / "in/photos.tfrecord"
+    path = WRITERS["tfrecord"].make(tmp_path / "in")["input"]
     ran = run("export", f"--dataset={path}", f"--to={tmp_path / 'folder'}")
     ran.refused("records_of_others", "output")
     (command,) = re.findall(r": run `(.*)`, then export", ran.err)
@@ -206,9 +204,9 @@ def test_images_without_objects_are_exported(run, build, tmp_path, layout):
 
 
 def test_objects_without_boxes_are_refused(run, build, tmp_path):
-    write_form("coco", tmp_path / "in")
+    flags = flags_of(WRITERS["coco"].make(tmp_path / "in"))
     (tmp_path / "layout.yaml").write_text("layout: {image: image.encoded, classes: objects.index}")
-    first = build(tmp_path / "first", *flags_of("coco", tmp_path / "in"), f"--spec={tmp_path / 'layout.yaml'}")
+    first = build(tmp_path / "first", *flags, f"--spec={tmp_path / 'layout.yaml'}")
     run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}").refused("layout_not_exported")
     assert not (tmp_path / "folder").exists()
 

@@ -24,7 +24,7 @@ from beam_tfrecords.storage import local
 from beam_tfrecords.transforms.sources.folders import image_folder
 from beam_tfrecords.transforms.sources.tables import parquet_table, table_source, text_table
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
-from tests.source_forms import FORMS, flags_of, write_form
+from tests.writers import WRITERS, flags_of
 
 FLAGS = ("--image_size=8", "--max_failures=1", "--name=it", "--no_report", "--overwrite")
 ROWS = 300
@@ -255,13 +255,12 @@ def darker(sample):
 
 @pytest.mark.nightly
 @pytest.mark.local_runner
-@pytest.mark.parametrize("name", [*sorted(FORMS), "a function and a map", "a pipeline"])
+@pytest.mark.parametrize("name", [*sorted(WRITERS), "a function and a map", "a pipeline"])
 def test_a_job_that_lists_makes_the_same_dataset(name, tmp_path, monkeypatch, build, in_job):
     (tmp_path / "job_rows.py").write_text(FUNCTIONS)
     monkeypatch.chdir(tmp_path)
-    if name in FORMS:
-        write_form(name, tmp_path / "in")
-        flags = flags_of(name, tmp_path / "in")
+    if name in WRITERS:
+        flags = flags_of(WRITERS[name].make(tmp_path / "in"))
     else:
         function = ["--input=job_rows:rows", "--parts=cat,dog", "--map=job_rows:darker"]
         flags = function if "map" in name else ["--input=job_rows:read"]

@@ -13,12 +13,12 @@ import pytest
 from PIL import Image
 
 from tests.beam_pipelines.dataset_checks import manifest_of
-from tests.source_forms import FORMS, flags_of, write_form
+from tests.writers import WRITERS, Settings, flags_of
 
 HOMES = ("home/somebody/work", "mnt/disk")
 STEPS = """
 def clean(sample):
-    if sample.key.endswith("_02.jpg"):
+    if sample.key.endswith("a1.png"):
         raise ValueError("a bug")
     return sample
 """
@@ -41,11 +41,11 @@ def readable(name: str, data: bytes, out: Path) -> bytes:
 def build_in_both(tmp_path, build):
     """Builds with an input below two folders of different names; checks that the files are equal and name neither."""
 
-    def build_both(write, flags) -> Path:
-        write(tmp_path / HOMES[0] / "data")
+    def build_both(write, *others) -> Path:
+        flags = [*flags_of(write(tmp_path / HOMES[0] / "data")), "--image_size=24", *others]
         (tmp_path / HOMES[1]).mkdir(parents=True)
         shutil.copytree(tmp_path / HOMES[0] / "data", tmp_path / HOMES[1] / "data")
-        outs = [build(tmp_path / home / "out", *flags(tmp_path / home / "data")) for home in HOMES]
+        outs = [build(tmp_path / home / "out", *(flag.replace(HOMES[0], home) for flag in flags)) for home in HOMES]
         one, other = map(published, outs)
         assert one.keys() == other.keys()
         assert [name for name in one if one[name] != other[name]] == []
@@ -58,10 +58,10 @@ def build_in_both(tmp_path, build):
 
 @pytest.mark.nightly
 @pytest.mark.report
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", WRITERS)
 def test_every_kind_of_source_gives_the_same_files_in_every_folder(build_in_both, form):
-    sizes = ["--image_size=24", "--splits=train=0.8,test=0.2"]
-    build_in_both(lambda root: write_form(form, root), lambda root: [*flags_of(form, root), *sizes])
+    splits = [] if "split" in WRITERS[form].holds else ["--splits=train=0.8,test=0.2"]
+    build_in_both(WRITERS[form].make, *splits)
 
 
 @pytest.mark.report
@@ -70,19 +70,16 @@ def test_failures_duplicates_and_tracebacks_name_no_folder(build_in_both, tmp_pa
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
 
-    def write(root: Path) -> None:
-        write_form("csv", root)
-        first, *others = sorted((root / "photos").glob("*/*.jpg"))
-        others[2].write_bytes(others[2].read_bytes()[:2000])
-        others[1].unlink()
-        shutil.copy(first, others[4])
-        with (root / "photos/table.csv").open("a") as file:
-            file.write("../outside.jpg,cat\n")
+    def write(root: Path) -> Settings:
+        settings = WRITERS["csv_table"].make(root)
+        (root / "a3.png").write_bytes((root / "a3.png").read_bytes()[:500])
+        (root / "a2.png").unlink()
+        shutil.copy(root / "a0.png", root / "a5.png")
+        with (root / "table.csv").open("a") as file:
+            file.write("../outside.png,cat,train,1,x\n")
+        return settings
 
-    out = build_in_both(
-        write,
-        lambda root: [*flags_of("csv", root), "--image_size=24", "--max_failures=0.9", "--map=cleaning_steps:clean"],
-    )
+    out = build_in_both(write, "--max_failures=0.9", "--map=cleaning_steps:clean")
     failures = [json.loads(line) for line in (out / "failures.jsonl").read_text().splitlines()]
     assert {failure["reason"] for failure in failures} == {"truncated", "unreadable", "outside_root", "map_error"}
     (trace, *_) = (failure["traceback"] for failure in failures if "traceback" in failure)

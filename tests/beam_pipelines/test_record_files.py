@@ -17,15 +17,15 @@ from tests.cases.loading import read_area
 from tests.each import each
 from tests.framing import write_examples
 from tests.refusals import refuses
-from tests.source_forms import write_form
+from tests.writers import WRITERS
 
 PHOTOS = Path(__file__).parents[1] / "data/photos"
 
 
 @pytest.fixture
 def records(tmp_path):
-    """A folder with a file of four examples."""
-    write_form("tfrecord_objects", tmp_path / "records")
+    """A folder with a file of examples."""
+    WRITERS["tfrecord_objects"].make(tmp_path / "records")
     return tmp_path / "records"
 
 
@@ -36,8 +36,8 @@ def test_inspect_shows_the_features_and_examples(records, run, name):
     lines = ran.out.splitlines()
     assert lines[0].startswith("1 TFRecord file of ")
     assert "image/encoded            bytes  1 value" in lines
-    assert "image/object/bbox/xmin   float  0 to 3 values" in lines
-    assert "  image/object/class/text: 'cat', 'person'" in lines
+    assert "image/object/bbox/xmin   float  1 to 2 values" in lines
+    assert "  image/object/class/text: 'cat', 'dog'" in lines
     assert [line for line in lines if line.startswith("example")] == ["example 0", "example 1"]
 
 
@@ -132,14 +132,13 @@ def test_datasets_of_ours_below_a_folder_are_named(tmp_path, build, run):
 
 
 def test_inspect_shows_and_saves_a_record_of_other_programs(run, tmp_path):
-    write_form("tfrecord", tmp_path / "in")
-    ran = run("inspect", str(tmp_path / "in/photos.tfrecord"), "--image=3", f"--save={tmp_path / 'x.png'}")
+    path = WRITERS["tfrecord"].make(tmp_path / "in")["input"]
+    ran = run("inspect", path, "--image=3", f"--save={tmp_path / 'x.png'}")
     assert ran.code == 0, ran.err
     assert "example 3" in ran.out
     with Image.open(tmp_path / "x.png") as image:
         assert image.width > 16
-    ran = run("inspect", str(tmp_path / "in/photos.tfrecord"), "--image=99999")
-    ran.refused("unknown_record", "image")
+    run("inspect", path, "--image=99999").refused("unknown_record", "image")
 
 
 def test_inspect_saves_pixels_of_other_programs(run, tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import shutil
 from pathlib import Path
-from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -17,8 +16,7 @@ from beam_tfrecords.tfrecord import read_records
 from tests.archive_files import pack_folder
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.refusals import refuses
-from tests.source_forms import FORMS, flags_of, write_form
-from tests.writers import MEANING, WRITERS
+from tests.writers import MEANING, WRITERS, flags_of
 
 pytestmark = pytest.mark.local_runner
 PHOTOS = Path(__file__).parents[1] / "data/photos"
@@ -33,21 +31,14 @@ def records_in(folder: Path) -> list[bytes]:
     return sorted(found)
 
 
-def settings_of(flags: list[str]) -> dict[str, Any]:
-    words = (flag.removeprefix("--").partition("=") for flag in flags)
-    return {name: word if sign else True for name, sign, word in words}
-
-
 @pytest.mark.nightly
-@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("form", WRITERS)
 def test_a_pipeline_makes_the_examples_of_a_build(form, tmp_path, convert):
-    write_form(form, tmp_path / "in")
-    flags = flags_of(form, tmp_path / "in")
-    ran = convert(f"--output={tmp_path / 'built'}", "--max_failures=0.5", *flags)
+    of_input = WRITERS[form].make(tmp_path / "in")
+    ran = convert(f"--output={tmp_path / 'built'}", "--max_failures=0.5", *flags_of(of_input))
     assert ran.code == 0, ran.err
     manifest = manifest_of(tmp_path / "built")
     layout, classes = manifest["spec"]["layout"], manifest["class_names"]
-    of_input = settings_of(flags)
     of_image = {name: of_input[name] for name in ("image_size", "image_encoding") if name in of_input}
     with beam.Pipeline() as pipeline:
         samples = pipeline | ReadSamples(**{"layout": layout, "max_failures": 0.5, **of_input})

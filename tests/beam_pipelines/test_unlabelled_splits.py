@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.published import read_published
-from tests.source_forms import write_form
 
 
 @pytest.fixture
-def paths(tmp_path):
-    write_form("folder", tmp_path / "photos")
+def paths(photos, tmp_path):
+    shutil.copytree(photos, tmp_path / "photos", ignore=shutil.ignore_patterns("*_0[4-6].jpg"))
     return sorted(path.relative_to(tmp_path) for path in (tmp_path / "photos").glob("*/*"))
 
 

@@ -12,8 +12,8 @@ from beam_tfrecords.storage import local
 from beam_tfrecords.transforms.sources.folders import image_folder
 from tests.integration.cluster_builds import hashes
 from tests.integration.servers import flink
-from tests.source_forms import FORMS, flags_of, write_form
 from tests.web_server import web_server
+from tests.writers import WRITERS, flags_of
 
 pytestmark = pytest.mark.nightly
 
@@ -53,11 +53,11 @@ def spark() -> list[str]:
     return ["--runner=SparkRunner", "--spark_master_url=local[2]"]
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("form", WRITERS)
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_every_source_gives_the_bytes_of_a_local_build(request, tmp_path, convert_on_both, cluster, form):
-    write_form(form, tmp_path / "in")
-    convert_on_both(request.getfixturevalue(cluster), tmp_path, *flags_of(form, tmp_path / "in"))
+    flags = flags_of(WRITERS[form].make(tmp_path / "in"))
+    convert_on_both(request.getfixturevalue(cluster), tmp_path, *flags)
     assert hashes(tmp_path / "cluster") == hashes(tmp_path / "local")
 
 

@@ -12,7 +12,7 @@ import pytest
 from beam_tfrecords import open_dataset
 from tests.cases.loading import read_area
 from tests.integration.buckets import SCHEMES, build, content_of, services, upload
-from tests.source_forms import FORMS, flags_of, write_form
+from tests.writers import WRITERS, flags_of
 
 pytestmark = pytest.mark.nightly
 
@@ -44,28 +44,30 @@ def bucket(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def on_disk(tmp_path_factory):
-    """Form -> the folder of its input, and the examples of it."""
+    """Form -> the folder of its input, its flags, and the examples of each split."""
 
     @functools.cache
-    def read(form: str) -> tuple[Path, list[bytes]]:
+    def read(form: str) -> tuple[Path, list[str], dict[str, list[bytes]]]:
         folder = tmp_path_factory.mktemp("disk")
-        write_form(form, folder / "in")
-        return folder / "in", convert(form, folder / "in", folder / "out")
+        flags = flags_of(WRITERS[form].make(folder / "in"))
+        return folder / "in", flags, convert(flags, folder / "out")
 
     return read
 
 
-def convert(form: str, root: object, out: Path) -> list[bytes]:
-    build(f"--output={out}", *flags_of(form, root), "--name=photos", "--num_shards=1")
-    return list(open_dataset(out).records("train", form="bytes"))
+def convert(flags: list[str], out: Path) -> dict[str, list[bytes]]:
+    build(f"--output={out}", *flags, "--name=photos", "--num_shards=1")
+    dataset = open_dataset(out)
+    return {split: list(dataset.records(split, form="bytes")) for split in dataset.splits}
 
 
-@pytest.mark.parametrize("form", FORMS)
+# A function of the user opens its files itself.
+@pytest.mark.parametrize("form", sorted(WRITERS.keys() - {"function"}))
 def test_examples_are_those_of_a_disk(bucket, on_disk, tmp_path, form):
-    folder, expected = on_disk(form)
+    folder, flags, expected = on_disk(form)
     upload(folder, f"{bucket}/{form}")
-    assert convert(form, f"{bucket}/{form}", tmp_path / "out") == expected
-    assert len(expected) > 3
+    there = [flag.replace(str(folder), f"{bucket}/{form}") for flag in flags]
+    assert convert(there, tmp_path / "out") == expected
 
 
 @pytest.mark.parametrize("below", ["", "/**/*.jpg"])

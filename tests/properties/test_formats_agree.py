@@ -24,8 +24,7 @@ def writer(request) -> Writer:
 def write(writer: Writer, folder: Path, meaning: Meaning) -> dict[str, Any]:
     """Writes a meaning in the place of another; returns the settings."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    return writer.write(folder, writer.fit(meaning))
+    return writer.make(folder, meaning)
 
 
 def build_into(output: Path, settings: dict[str, Any], **others: Any) -> Published:

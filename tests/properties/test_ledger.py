@@ -27,7 +27,6 @@ import yaml
 from beam_tfrecords import LimitError, RequestError, Sample, WriteDataset, build, open_dataset, plan
 from tests.framing import Example, example_of, framed, records_of
 from tests.pictures import picture
-from tests.source_forms import MASK_FORMS, SEVERAL_FORMS, flags_of
 from tests.writers import MEANING, WRITERS, Settings, save
 
 EXTRA = "zz_extra"
@@ -35,7 +34,7 @@ EXTRA = "zz_extra"
 _NAMES = (
     "score", "difficulty", "occluded", "attributes", "timestamp", "track", "weather", "photographer", "gps_lat", "pose",
     "quality", "verified", "reviewer", "area_m2", "site", "camera", "comment", "source_url", "depth_m", "visible",
-    "priority", EXTRA, "taxon", "genus", "size_px", "light", "Über", "two words", "x.y", "crowd", "confidence",
+    "priority", EXTRA, "taxon", "genus", "size_px", "light", "Über", "two words", "u.v", "crowd", "confidence",
 )  # fmt: skip
 _VALUES = (7, 7777.25, "zzvalue", "yes", True, [1, 2, 3], ["u", "v"], 0, -1, {"deep": 1}, "2026-01-01", "a b, c")
 # Names of further files: one for each image, or one for all.
@@ -249,7 +248,7 @@ def _add_class(folder: Path, settings: Settings, draw: random.Random) -> Sequenc
 
 
 def _write_plainly(name: str, folder: Path) -> Settings:
-    settings = WRITERS[name].write(folder, WRITERS[name].fit(MEANING))
+    settings = WRITERS[name].make(folder)
     shutil.rmtree(folder / "made", ignore_errors=True)
     return settings
 
@@ -257,11 +256,6 @@ def _write_plainly(name: str, folder: Path) -> Settings:
 def _write_folder(name: str, source: str, folder: Path) -> Settings:
     (folder / "in").mkdir()
     return {**WRITERS[name].write(folder / "in", MEANING), "input": f"{folder}/in", "source": source}
-
-
-def _write_form(name: str, folder: Path) -> Settings:
-    {**MASK_FORMS, **SEVERAL_FORMS}[name][0](folder)
-    return dict(flag.removeprefix("--").split("=", 1) for flag in flags_of(name, folder))
 
 
 def _write_glob(folder: Path) -> Settings:
@@ -279,7 +273,6 @@ def _write_yolo_folder(folder: Path) -> Settings:
 # `gzip_table` and `own_dataset` take files of others; a further column of pixels is a further pixel.
 _WRITES: Mapping[str, Callable[[Path], Settings]] = {
     **{name: functools.partial(_write_plainly, name) for name in WRITERS.keys() - {"function", "gzip_table"}},
-    **{f"{name} form": functools.partial(_write_form, name) for name in (*SEVERAL_FORMS, "masks")},
     **{
         f"{name} folder": functools.partial(_write_folder, name, source)
         for name, source in (
