@@ -85,19 +85,24 @@ class Case:
 
     @functools.cached_property
     def shown(self) -> Mapping[str, str]:
-        """Path -> the description of its picture; also the end of a path, if all pictures that have it are alike."""
+        """Name of a picture -> its description: its path, an end of it, and both without extension.
+
+        Names of several pictures that differ are not there.
+        """
         files = {name: value for name, value in self.files.items() if name in self.images}
         files |= {name: "gray 8x8" for name, value in self.files.items() if value == PLAIN}
         members = {
-            member.rstrip("+"): next(iter(value.values()), None) if isinstance(value, dict) else value
-            for packed in self.archives.values()
+            f"{archive}/{member.rstrip('+')}": next(iter(value.values()), None) if isinstance(value, dict) else value
+            for archive, packed in self.archives.items()
             for member, value in packed.items()
         }
         found: dict[str, set[str]] = {}
-        for name, value in [*files.items(), *members.items()]:
-            above = name.split("/")
+        for path, value in (files | members).items():
+            above = path.split("/")
             for level in range(len(above)):
-                found.setdefault("/".join(above[level:]), set()).add(str(value))
+                name = "/".join(above[level:])
+                for one in {name, re.sub(r"\.[^./]*$", "", name)}:
+                    found.setdefault(one, set()).add(str(value))
         return {name: min(descriptions) for name, descriptions in found.items() if len(descriptions) == 1}
 
     def write(self, root: Path) -> None:

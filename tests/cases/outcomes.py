@@ -6,9 +6,10 @@
     fails: the message of a build that fails.
     failures: its rejected samples.
 
-Of what is published only the difference from the nearest case above that publishes is written; null stands for what is
-gone. `refused: the same` has the message and the offers of the nearest case above that is refused. Records that say the
-same are one line, and so are failures; braces in their names expand as in a shell.
+Of what is published only the difference from the nearest case above that publishes is written, and null stands for what
+is gone; or `all records`, if that is shorter: then nothing else of that case is left. `refused: the same` has the
+message and the offers of the nearest case above that is refused. Records that say the same are one line, and so are
+failures; braces in their names expand as in a shell. `image` is the picture that the tree has by the record's key.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ SAME = "the same"
 _WIDTH = 120
 # Names of parts of an outcome whose names may have braces.
 _GROUPED = ("records", "failures")
+_ALL = "all records"
+# Parts of an outcome; those of cases that count are splits, which stand before the records.
+_ORDER = ("classes", "fails", "records", "failures", "counts", "skipped", "ledger", "notes")
 
 
 def expected(case: Case) -> Tree:
@@ -84,6 +88,8 @@ def _changed(given: Any, above: Tree) -> Tree:
         return above
     if "fails" in given:
         return _spread(given)
+    if _ALL in given:
+        return _spread({"records" if name == _ALL else name: value for name, value in given.items()})
     parts = {
         name: {**above.get(name, {}), **value} if isinstance(value, dict) else value
         for name, value in {**above, **_spread(given)}.items()
@@ -105,7 +111,11 @@ def _difference(outcome: Tree, above: Tree) -> Any:
         if isinstance(new, dict) and isinstance(old, dict):
             new = {key: new.get(key) for key in sorted(new.keys() | old.keys()) if new.get(key) != old.get(key)}
         changed[name] = new
-    return _group(changed) or SAME
+    if not changed:
+        return SAME
+    whole = {_ALL if name == "records" and above else name: value for name, value in _group(outcome).items()}
+    options = [_group(changed), *([whole] if _ALL in whole else [])]
+    return min(options, key=lambda one: (len(lines := _written({"gives": one}, 0)), len("".join(lines))))
 
 
 def _spread(given: Tree) -> Tree:
@@ -119,16 +129,16 @@ def _spread(given: Tree) -> Tree:
 
 
 def _group(whole: Tree) -> Tree:
-    """Returns parts with one line for the names of a split that have the same text."""
+    """Returns parts in their order, with one line for the names of a split that have the same text."""
     return {
         part: _group_names(value) if part in _GROUPED and isinstance(value, dict) else value
-        for part, value in whole.items()
+        for part, value in sorted(whole.items(), key=lambda one: _ORDER.index(one[0]) if one[0] in _ORDER else 1)
     }
 
 
 def _group_names(texts: Mapping[str, Any]) -> Tree:
     alike: dict[Any, list[str]] = {}
-    for name, text in texts.items():
+    for name, text in sorted(texts.items()):
         alike.setdefault((name.partition(" ")[0] if " " in name else "", text), []).append(name)
     return {written: text for (_, text), names in alike.items() for written in _braces(names)}
 
