@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.build.dry_run import Plan, plan
     from beam_tfrecords.beam_pipelines.build.sample_transforms import ConvertSamples, ReadSamples
     from beam_tfrecords.beam_pipelines.build.write_dataset import WriteDataset
-    from beam_tfrecords.beam_pipelines.commands.verify import verify_dataset as verify
-    from beam_tfrecords.dataset.dataset import Dataset
+    from beam_tfrecords.beam_pipelines.dataset import Dataset, open_dataset
+    from beam_tfrecords.beam_pipelines.verify import verify_dataset as verify
     from beam_tfrecords.dataset.manifest import Shard
-    from beam_tfrecords.dataset.opening import open_dataset
     from beam_tfrecords.reading.mixing import mix
     from beam_tfrecords.reading.records import Records
     from beam_tfrecords.reading.tf_data import load
@@ -59,7 +58,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 # Imported on first use: reading needs no Beam, and building needs no TensorFlow.
 _OBJECTS = {
     "ConvertSamples": "beam_tfrecords.beam_pipelines.build.sample_transforms:ConvertSamples",
-    "Dataset": "beam_tfrecords.dataset.dataset:Dataset",
+    "Dataset": "beam_tfrecords.beam_pipelines.dataset:Dataset",
     "Plan": "beam_tfrecords.beam_pipelines.build.dry_run:Plan",
     "ReadSamples": "beam_tfrecords.beam_pipelines.build.sample_transforms:ReadSamples",
     "Records": "beam_tfrecords.reading.records:Records",
@@ -71,9 +70,9 @@ _OBJECTS = {
     "convert": "beam_tfrecords.beam_pipelines.build.build:build",
     "load": "beam_tfrecords.reading.tf_data:load",
     "mix": "beam_tfrecords.reading.mixing:mix",
-    "open_dataset": "beam_tfrecords.dataset.opening:open_dataset",
+    "open_dataset": "beam_tfrecords.beam_pipelines.dataset:open_dataset",
     "plan": "beam_tfrecords.beam_pipelines.build.dry_run:plan",
-    "verify": "beam_tfrecords.beam_pipelines.commands.verify:verify_dataset",
+    "verify": "beam_tfrecords.beam_pipelines.verify:verify_dataset",
 }
 
 

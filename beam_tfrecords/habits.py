@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 import yaml
 
@@ -15,8 +15,6 @@ from beam_tfrecords.nearest import find_near, plain
 
 # Share of equal letters of two names that are taken for one. Beam has many flags, so they need a larger one.
 _CUTOFF_OF_FLAGS = 0.92
-# The same for attributes.
-_CUTOFF_OF_ATTRIBUTES = 0.7
 
 
 @functools.cache
@@ -55,21 +53,3 @@ def explain_name(word: str, *, known: Collection[str], ask: Callable[[str], str]
         return advice[0]
     found = meant or find_near(word, known) or find_near(word, flags, cutoff=_CUTOFF_OF_FLAGS)
     return ask(found) if found else ""
-
-
-def explain_attribute(owner: str, name: str, shown: Sequence[str], own: Mapping[str, str], *, split: str = "") -> str:
-    """Returns the message for an attribute that does not exist.
-
-    Args:
-      owner: "dataset" or "records".
-      name: the attribute.
-      shown: the attributes that exist.
-      own: names of this object, such as of features -> expression for each.
-      split: the largest split.
-    """
-    near = find_near(name, shown, cutoff=_CUTOFF_OF_ATTRIBUTES)
-    usual = [meaning.format(split=split) for meaning in _find_meanings(name, owner)]
-    meant = [own.get(name), *usual, None if near in (None, name) else f"{owner}.{near}"]
-    hint = next((f"did you mean {one}? " for one in meant if one), "")
-    lacks, they = ("a dataset has", "It has") if owner == "dataset" else ("records have", "They have")
-    return f"{lacks} no {name!r}; {hint}{they}: {', '.join(shown)}"

@@ -17,16 +17,13 @@ try:
 except ImportError as error:
     raise ImportError(f"beam_tfrecords.torch needs PyTorch: {install_hint('torch')}") from error
 
-from torch.utils.data import default_collate
-from torch.utils.data._utils.collate import default_collate_fn_map
-
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import decoded_names
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
-from beam_tfrecords.reading.collating import Example, Pair, make_batch
+from beam_tfrecords.reading.collating import Pair, collate, teach_torch
 from beam_tfrecords.reading.records import Records, check_records
-from beam_tfrecords.reading.shuffling import LISTED, RunShuffle, Shuffle
+from beam_tfrecords.reading.shuffling import LISTED, Shuffle
 
 __all__ = ["RecordDataset", "RecordStream", "collate"]
 
@@ -104,8 +101,6 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
       batch_size: the `DataLoader`'s batch size; also the number of records that are read together.
       shuffle: whether each epoch has its own order; otherwise every epoch has the order of the dataset.
       seed: seed of the shuffle; must be the same in every process.
-      run_length: number of neighboring records that the shuffle keeps together, so that a bucket gets one request per
-        run instead of one per record. Each epoch has other runs.
       image_size: as in `RecordDataset`.
       resize_mode: as in `RecordDataset`.
       as_supervised: as in `RecordDataset`.
@@ -125,19 +120,16 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         batch_size: int = 1,
         shuffle: bool = False,
         seed: int = 0,
-        run_length: int = 1,
         image_size: ImageSize = None,
         resize_mode: ResizeMode | None = None,
         as_supervised: bool = False,
         transform: Callable[[Any], Any] | None = None,
         shard: tuple[int, int] = (0, 1),
     ) -> None:
-        for name, number in (("run_length", run_length), ("batch_size", batch_size)):
-            if operator.index(number) < 1:
-                raise ValueError(f"{name}={number}: expected 1 or more")
+        if operator.index(batch_size) < 1:
+            raise ValueError(f"batch_size={batch_size}: expected 1 or more")
         self._share, self._begin = _share(records, shard)
         resized = records.resized(image_size, resize_mode)
-        self._run_length = operator.index(run_length)
         self._batch_size = batch_size
         # The order and the identity depend on the values' text, which differs for NumPy numbers.
         self._shuffle = shuffle = bool(shuffle)
@@ -147,8 +139,7 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         self._records = self._give.prepare(resized)
         # Short orders have changed since version 0.2.
         listed = " listed" if shuffle and len(records) <= LISTED else ""
-        runs = f" runs of {self._run_length}" if shuffle and run_length > 1 else ""
-        self._identity = f"{records.digest} {shuffle} {seed} {shard}{listed}{runs}"
+        self._identity = f"{records.digest} {shuffle} {seed} {shard}{listed}"
         # The epoch, and the examples of it that were consumed before this iteration. Shared with persistent workers.
         self._position = torch.zeros(2, dtype=torch.int64)
         # Without a writable /dev/shm, PyTorch has no persistent workers either.
@@ -205,17 +196,9 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         starts = range(begin + own * self._batch_size, self._share, workers * self._batch_size)
         return self._iterate(epoch, starts[self._given // self._batch_size :], self._given % self._batch_size)
 
-    def _make_order(self, epoch: int) -> Callable[[np.ndarray], np.ndarray]:
-        """Returns a function that maps positions in the epoch to record numbers."""
-        if not self._shuffle:
-            return np.asarray
-        if self._run_length == 1:
-            return Shuffle(len(self._records), self._seed, epoch)
-        return RunShuffle(len(self._records), self._run_length, self._seed, epoch)
-
     def _iterate(self, epoch: int, starts: Iterable[int], cut: int) -> Iterator[Any]:
         """Yields the examples of the batches that start at `starts` in the order, without the first `cut` examples."""
-        order = self._make_order(epoch)
+        order = Shuffle(len(self._records), self._seed, epoch) if self._shuffle else np.asarray
         places = (np.arange(start, min(start + self._batch_size, self._share)) for start in starts)
         batches = (order(self._begin + batch[0 if number else cut :]) for number, batch in enumerate(places))
         for examples in self._records.read_batches(batches):
@@ -224,28 +207,7 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
                 yield example
 
 
-def collate(examples: Sequence[Any], **_: Any) -> Any:
-    """Collates examples into a batch; a `DataLoader` uses it automatically for examples of this package.
-
-        >>> batch = collate([{"label": 1, "key": "a.png"}, {"label": 0, "key": "b.png"}])
-        >>> batch["key"], batch["label"].tolist()
-        (['a.png', 'b.png'], [1, 0])
-
-    Stacks values of one shape to a tensor. Features with any number of values, such as boxes, become a list with one
-    tensor per example; text becomes a list of `str`.
-
-    Args:
-      examples: dicts or tuples of arrays, tensors, numbers and text.
-
-    Raises:
-      ValueError: images have different sizes.
-    """
-    ragged: frozenset[str] = getattr(examples[0], "ragged", frozenset())
-    return make_batch(examples, ragged, stack=default_collate, convert=torch.as_tensor)
-
-
-# PyTorch's own way to extend `default_collate`.
-default_collate_fn_map.update({Example: collate, Pair: collate})
+teach_torch()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,10 +22,9 @@ from apache_beam.transforms.util import Reshuffle
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_tfrecords import storage
+from beam_tfrecords import Dataset, storage
 from beam_tfrecords.beam_pipelines.build import finish
 from beam_tfrecords.beam_pipelines.runners.local_runner import LocalRunner
-from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.dataset.files import REPORT
 from beam_tfrecords.errors import BuildError, SampleError
 from beam_tfrecords.transforms.blocks import guard, reuse

@@ -1,4 +1,4 @@
-"""A finished dataset, as its files describe it."""
+"""A finished dataset, as its files describe it: everything but reading its records."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import importlib
 import itertools
 import json
-import operator
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import MANIFEST, REMOVED, SUCCESS
@@ -30,52 +27,17 @@ from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.dataset.schema import count, fields, read_json
 from beam_tfrecords.dataset.split_ranges import ALL, SplitRange, find_ranges
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.escaping import escape
-from beam_tfrecords.features.layouts import Feature, Layout, parse_layout, with_class_names
-from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
-from beam_tfrecords.habits import explain_attribute
-from beam_tfrecords.nearest import did_you_mean, list_known
+from beam_tfrecords.features.layouts import Layout, parse_layout, with_class_names
+from beam_tfrecords.nearest import list_known
 from beam_tfrecords.tfrecord import Compression
 
 if TYPE_CHECKING:
-    from beam_tfrecords import Records
     from beam_tfrecords.storage.cache_folder import CacheFolder
 
-# Form in which a record is returned; see `Dataset.records`.
-Form: TypeAlias = Literal["pixels", "features", "bytes"]
 
-# Attributes that an error message lists.
-_SHOWN = [
-    "name",
-    "path",
-    "num_records",
-    "splits",
-    "features",
-    "class_names",
-    "class_counts",
-    "int2str",
-    "str2int",
-    "records",
-    "export",
-    "verify",
-    "shards",
-    "files",
-    "manifest",
-]
-# Class names that `repr` shows.
-_FEW_NAMES = 8
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class Dataset:
+@dataclasses.dataclass(frozen=True)
+class StoredDataset:
     """A finished dataset.
-
-        >>> from beam_tfrecords import open_dataset
-        >>> dataset = open_dataset("out/")
-        >>> dataset.num_records, dataset.class_names
-        (12, ('cat', 'dog'))
-        >>> dataset["train"][0]["image"].shape
-        (16, 16, 3)
 
     Attributes:
       path: folder of the dataset.
@@ -95,47 +57,6 @@ class Dataset:
     cache: CacheFolder | None = dataclasses.field(default=None, compare=False)
     location: str | None = dataclasses.field(default=None, compare=False)
 
-    def __repr__(self) -> str:
-        splits = ", ".join(f"{split} {records:,}" for split, records in self.splits.items())
-        features = ", ".join(feature.name for feature in self.layout.features)
-        names = [*self.class_names[:_FEW_NAMES], *(["…"] if len(self.class_names) > _FEW_NAMES else [])]
-        classes = f"; {len(self.class_names):,} classes: {', '.join(names)}" if names else ""
-        lines = [
-            f"Dataset({self.path!r})",
-            f"  {self.manifest['records']:,} records in {self.num_shards:,} shards: {splits}",
-            f"  features: {features}{classes}",
-        ]
-        return "\n".join(map(escape, lines))
-
-    def __dir__(self) -> list[str]:
-        return sorted(_SHOWN)
-
-    def __fspath__(self) -> str:
-        return self.path
-
-    def __len__(self) -> int:
-        return self.num_records
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __getitem__(self, split: str) -> Records:
-        if not isinstance(split, str):
-            raise TypeError(f"dataset[{split!r}]: expected a split, such as dataset['train']; its records have numbers")
-        return self.records(split)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.splits)
-
-    if not TYPE_CHECKING:  # so that type checkers report missing attributes
-
-        def __getattr__(self, name: str) -> Any:
-            # It has no splits while it is unpickled.
-            sizes = self.splits if "manifest" in self.__dict__ else {}
-            own = {split: f"dataset[{split!r}]" for split in sizes}
-            largest = max(sizes, key=sizes.__getitem__, default="train")
-            raise AttributeError(explain_attribute("dataset", name, _SHOWN, own, split=largest))
-
     @property
     def name(self) -> str:
         """Name of the dataset; its file names start with it."""
@@ -152,46 +73,6 @@ class Dataset:
         return len(self.shards)
 
     @property
-    def features(self) -> dict[str, Feature]:
-        """Features of an example by name, with their content, type and classes."""
-        return {
-            feature.name: dataclasses.replace(feature, class_names=self.class_names) if feature.class_value else feature
-            for feature in self.layout.features
-        }
-
-    def int2str(self, index: int) -> str:
-        """Returns the class name of an index.
-
-        Raises:
-          ValueError: the index is invalid.
-        """
-        try:
-            number = operator.index(index)
-        except TypeError as error:
-            raise ValueError(f"{index!r} is not a class index; expected one number, such as 0") from error
-        if not 0 <= number < len(self.class_names):
-            raise ValueError(f"{index} is not a class index; there are {len(self.class_names):,} classes")
-        return self.class_names[number]
-
-    def str2int(self, name: str) -> int:
-        """Returns the index of a class name.
-
-        Raises:
-          ValueError: the class does not exist.
-        """
-        if not isinstance(name, str):
-            raise ValueError(f"{name!r} is not a class; expected one name, such as 'cat'")
-        if name not in self.class_names:
-            hint = did_you_mean(name, self.class_names, otherwise=f"there are {len(self.class_names):,}")
-            raise ValueError(f"{name!r} is not a class; {hint}")
-        return self.class_names.index(name)
-
-    @property
-    def class_counts(self) -> dict[str, dict[str, int]]:
-        """Number of records, or of objects, by split and class name."""
-        return {split: dict(entry.get("classes", {})) for split, entry in self.manifest["splits"].items()}
-
-    @property
     def splits(self) -> dict[str, int]:
         """Number of records by split name."""
         return {split: entry["records"] for split, entry in self.manifest["splits"].items()}
@@ -201,36 +82,6 @@ class Dataset:
         """Class names, in the order of their indices; empty without labels."""
         return tuple(self.manifest["class_names"])
 
-    def records(
-        self,
-        split: str | None = None,
-        *,
-        form: Form = "pixels",
-        image_size: ImageSize = None,
-        resize_mode: ResizeMode | None = None,
-        verify: bool = False,
-    ) -> Records:
-        """Returns the records of a split, with random access; needs no TensorFlow.
-
-        Args:
-          split: name of a split, or an expression as in `load`, such as "train[:10%]+validation"; None or "all" for
-            all splits, one after the other.
-          form: "pixels" returns each example as a dict of its features, with images as [H, W, C] uint8 arrays and text
-            as `str`; "features" does the same, but leaves images and text as the stored bytes; "bytes" returns the
-            serialized example.
-          image_size: (height, width) of decoded images in pixels, or one number for both, as in `load`.
-          resize_mode: how images are resized, as in `load`.
-          verify: checks the CRCs of each record that is read.
-
-        Raises:
-          RequestError: the split does not exist, or the dataset is compressed.
-          ValueError: the form or the size is invalid.
-        """
-        records: Records = _above("beam_tfrecords.reading.records").open_records(
-            self, split, form=form, image_size=image_size, resize_mode=resize_mode, verify=verify
-        )
-        return records
-
     def find_ranges(self, split: str | None) -> list[SplitRange]:
         """Returns the ranges of records that a split expression names; None names all records.
 
@@ -239,29 +90,6 @@ class Dataset:
         """
         splits = self.splits
         return find_ranges({name: splits[name] for name in self._shard_counts}, ALL if split is None else split)
-
-    def verify(self) -> list[str]:
-        """Checks every CRC, count, feature and image, as `beam-tfrecords verify` does.
-
-        Returns:
-          The problems found, one line each; empty if the dataset is undamaged.
-        """
-        findings: list[str] = _above("beam_tfrecords").verify(self.path)
-        return findings
-
-    def export(self, to: str | os.PathLike[str], *, split: str | None = None, where: str | None = None) -> None:
-        """Writes images in folders, a table of everything else, and boxes as COCO, as `beam-tfrecords export` does.
-
-        Args:
-          to: a new or empty folder; local or in a bucket.
-          split: name of a split; None for all.
-          where: a condition as in `records.filter`; None for all records.
-
-        Raises:
-          RequestError: the folder is not empty, or no record satisfies the condition.
-          BuildError: the dataset is damaged.
-        """
-        _above("beam_tfrecords.beam_pipelines.export.export").export_dataset(self, to, split=split, where=where)
 
     @property
     def ref(self) -> DatasetRef:
@@ -372,7 +200,7 @@ class DatasetRef:
     path: str
     manifest_sha256: str
 
-    def open(self) -> Dataset:
+    def open(self) -> StoredDataset:
         """Opens the dataset.
 
         Raises:
@@ -395,7 +223,7 @@ def is_dataset(path: str) -> bool:
     return bool(latest) or (is_published and storage.exists(storage.join(path, MANIFEST)))
 
 
-def read_dataset(path: str) -> Dataset:
+def read_dataset(path: str) -> StoredDataset:
     """Opens a dataset even if its manifest differs from the published one, as `verify` does.
 
     Args:
@@ -408,7 +236,7 @@ def read_dataset(path: str) -> Dataset:
     return _parse(path, *read_manifest(path))
 
 
-def open_whole(path: str) -> tuple[Dataset | None, str | None]:
+def open_whole(path: str) -> tuple[StoredDataset | None, str | None]:
     """Opens a dataset only if every file in its manifest exists with the recorded size.
 
     Takes, returns and raises the same as `open_published`.
@@ -421,7 +249,7 @@ def open_whole(path: str) -> tuple[Dataset | None, str | None]:
     return dataset, damage
 
 
-def open_published(path: str) -> tuple[Dataset | None, str | None]:
+def open_published(path: str) -> tuple[StoredDataset | None, str | None]:
     """Opens a dataset whose manifest is the published one; its other files may be damaged.
 
     Args:
@@ -445,14 +273,14 @@ def open_published(path: str) -> tuple[Dataset | None, str | None]:
         return None, f"there is a {MANIFEST}, but no {SUCCESS}" if was_finished(path) else None
 
 
-def _parse(path: str, data: bytes, published: Success) -> Dataset:
+def _parse(path: str, data: bytes, published: Success) -> StoredDataset:
     try:
         manifest = read_json(data, fields({"format": count}))
         # A later format may use other names.
         if (number := manifest["format"]) <= MANIFEST_FORMAT["format"]:
             # Checked now, so that a reader does not fail half-way.
             check_manifest(manifest)
-            dataset = Dataset(
+            dataset = StoredDataset(
                 path,
                 manifest,
                 _read_shards(path, manifest),
@@ -485,8 +313,3 @@ def _read_shards(path: str, manifest: Mapping[str, Any]) -> tuple[Shard, ...]:
     from beam_tfrecords.dataset.shard_list import read_shards
 
     return tuple(read_shards(path, manifest))
-
-
-def _above(module: str) -> Any:
-    """Imports a module that depends on this package, when a method needs it."""
-    return importlib.import_module(module)

@@ -1,15 +1,55 @@
-"""LATEST and PINNED of a folder of versions: the version to read, and the version that LATEST must keep naming."""
+"""LATEST and PINNED of a folder of versions: the version to read, and the version that LATEST must keep naming.
+
+Opens the dataset in a folder, or the version that LATEST names there.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import open_whole
-from beam_tfrecords.dataset.files import LATEST, PINNED, SUCCESS
-from beam_tfrecords.dataset.published import read_latest, read_pointer, read_success
+from beam_tfrecords.dataset.dataset import StoredDataset, open_whole, read_dataset
+from beam_tfrecords.dataset.files import LATEST, PINNED, SUCCESS, VERSION_NAME
+from beam_tfrecords.dataset.published import DamagedError, is_foreign, read_latest, read_pointer, read_success
 from beam_tfrecords.dataset.versions import State, find_newest, list_versions
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.storage.beside import does_not_exist
+
+
+def open_latest(path: str | os.PathLike[str]) -> StoredDataset:
+    """Opens a finished dataset; in a folder with versions, the one that `LATEST` names now.
+
+    Raises:
+      RequestError: the dataset does not exist, or a later version of beam-tfrecords wrote it.
+      BuildError: the manifest cannot be read, or LATEST is damaged.
+    """
+    root = storage.absolute(os.fspath(path)).rstrip("/")
+    version, is_published = storage.run_concurrently(
+        root, functools.partial(read_latest, root), functools.partial(storage.exists, storage.join(root, SUCCESS))
+    )
+    folder = storage.join(root, version) if version else root
+    if not (storage.exists(storage.join(folder, SUCCESS)) if version else is_published):
+        if damage := find_latest_damage(root):
+            repair = f"`beam-tfrecords status --output={root} --unpin` repairs it, and so does the next build"
+            raise BuildError(f"{root}: {damage}; {repair}")
+        found = f"{folder}: no finished dataset (there is no {SUCCESS})"
+        if VERSION_NAME.fullmatch(storage.basename(folder)):
+            found += "; the version was removed, or never finished"
+        if not storage.exists(folder):
+            found = f"{folder} {does_not_exist(folder)}"
+        raise RequestError(f"{found}; expected the `output` of a build", code="no_dataset")
+    try:
+        return read_dataset(folder)
+    except DamagedError as error:
+        if is_foreign(folder):
+            raise RequestError(
+                f"{folder}: no finished dataset (another program, such as Spark, has written the {SUCCESS}); expected "
+                "the `output` of a build",
+                code="no_dataset",
+            ) from error
+        raise BuildError(f"{folder}: there is a {SUCCESS}, but {error}") from error
 
 
 def find_latest_damage(root: str) -> str | None:

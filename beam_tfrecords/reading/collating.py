@@ -1,7 +1,8 @@
-"""Collates examples from `records` into batches."""
+"""Collates examples from `records` into batches, of PyTorch and of other libraries."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -86,3 +87,33 @@ def _batch(
         "opened or given to a loader, such as image_size=224 with resize_mode='crop', or make them equal in a "
         "transform"
     )
+
+
+def collate(examples: Sequence[Any], **_: Any) -> Any:
+    """Collates examples into a batch; a `DataLoader` uses it automatically for examples of this package.
+
+        >>> batch = collate([{"label": 1, "key": "a.png"}, {"label": 0, "key": "b.png"}])
+        >>> batch["key"], batch["label"].tolist()
+        (['a.png', 'b.png'], [1, 0])
+
+    Stacks values of one shape to a tensor. Features with any number of values, such as boxes, become a list with one
+    tensor per example; text becomes a list of `str`.
+
+    Args:
+      examples: dicts or tuples of arrays, tensors, numbers and text.
+
+    Raises:
+      ValueError: images have different sizes.
+    """
+    import torch.utils.data
+
+    ragged: frozenset[str] = getattr(examples[0], "ragged", frozenset())
+    return make_batch(examples, ragged, stack=torch.utils.data.default_collate, convert=torch.as_tensor)
+
+
+@functools.cache
+def teach_torch() -> None:
+    """Makes PyTorch's own `default_collate` batch the examples of this package."""
+    from torch.utils.data._utils.collate import default_collate_fn_map
+
+    default_collate_fn_map.update({Example: collate, Pair: collate})

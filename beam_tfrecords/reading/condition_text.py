@@ -11,13 +11,10 @@ from collections.abc import Sequence
 # Operator of SQL -> operator of Python that replaces it while a condition is parsed; no condition uses these itself.
 _OPERATORS = {"=": "==", "<>": "!=", "like": "@"}
 _NOT_LIKE = "//"
-# Function that replaces `between`: `x between 1 and 3` is parsed as `x in between(1, 3)`.
-BETWEEN = "between"
-_CAPITALS = frozenset(("AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN"))
+_CAPITALS = frozenset(("AND", "OR", "NOT", "IN", "IS", "LIKE"))
 _NULLS = frozenset(("NULL", "NONE", "null"))
 # A text in quotes; in SQL, a doubled quote stands for one.
 _TEXT = re.compile(r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*\"""", re.DOTALL)
-_OPENING, _CLOSING = frozenset("(["), frozenset(")]")
 
 # Kind of a token, and its text.
 _Token = tuple[int, str]
@@ -31,7 +28,7 @@ def to_python(text: str) -> str:
     """Rewrites a condition in Python's syntax.
 
     Raises:
-      SyntaxProblem: texts or the bounds of `between` are incomplete.
+      SyntaxProblem: there is no operator between two texts.
       SyntaxError, tokenize.TokenError: it cannot be split into tokens.
     """
     tokens = list(tokenize.generate_tokens(io.StringIO(_TEXT.sub(_undouble, text.strip())).readline))
@@ -42,9 +39,6 @@ def to_python(text: str) -> str:
     for index in range(len(words) - 4, -1, -1):
         if [word for _, word in words[index : index + 2]] == ["in", "("] and words[index + 3][1] == ")":
             words.insert(index + 3, (tokenize.OP, ","))
-    # The last one first, because its bounds may be within those of another.
-    for index in reversed([index for index, (kind, word) in enumerate(words) if _is_between(kind, word)]):
-        _rewrite_between(words, index)
     # `not like` is one operator.
     negated = {index for index, pair in enumerate(itertools.pairwise(words)) if [w for _, w in pair] == ["not", "@"]}
     return tokenize.untokenize(
@@ -56,7 +50,6 @@ def to_python(text: str) -> str:
 
 def to_sql(text: str) -> str:
     """Returns a part of a condition as a user would write it."""
-    text = re.sub(rf"(.+) in {BETWEEN}\((.+), (.+)\)", r"\1 between \2 and \3", text)
     return text.replace(" @ ", " like ").replace(f" {_NOT_LIKE} ", " not like ")
 
 
@@ -78,29 +71,3 @@ def _lower(tokens: Sequence[tokenize.TokenInfo]) -> list[_Token]:
             word = "None" if word in _NULLS else word.lower() if word in _CAPITALS else word
         words.append((kind, _OPERATORS.get(word, word)))
     return words
-
-
-def _is_between(kind: int, word: str) -> bool:
-    return kind == tokenize.NAME and word == BETWEEN
-
-
-def _rewrite_between(words: list[_Token], index: int) -> None:
-    """Rewrites `between A and B` at an index as `in between(A, B)`."""
-    middle = _find_end(words, index + 1, {"and"})
-    if middle is None or words[middle][1] != "and":
-        raise SyntaxProblem("between has no second bound, as in height between 10 and 20")
-    end = _find_end(words, middle + 1, {"and", "or"})
-    words.insert(len(words) if end is None else end, (tokenize.OP, ")"))
-    words[middle] = tokenize.OP, ","
-    words[index : index + 1] = [(tokenize.NAME, "in"), (tokenize.NAME, BETWEEN), (tokenize.OP, "(")]
-
-
-def _find_end(words: Sequence[_Token], start: int, ends: set[str]) -> int | None:
-    """Returns the index of the first of some words, or of the end of the parentheses that are open at the start."""
-    depth = 0
-    for index in range(start, len(words)):
-        kind, word = words[index]
-        depth += (word in _OPENING) - (word in _CLOSING)
-        if depth < 0 or (depth == 0 and word in ends) or kind in (tokenize.NEWLINE, tokenize.ENDMARKER):
-            return index
-    return None

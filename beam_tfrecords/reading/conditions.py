@@ -19,7 +19,7 @@ from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.fields import COLUMN
 from beam_tfrecords.nearest import did_you_mean
-from beam_tfrecords.reading.condition_text import BETWEEN, SyntaxProblem, to_python, to_sql
+from beam_tfrecords.reading.condition_text import SyntaxProblem, to_python, to_sql
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.reading.record_columns import LABELS, SCHEMA, RecordColumns, join_labels
 from beam_tfrecords.reading.shard_cache import ShardCache
@@ -66,7 +66,7 @@ def make_condition(
 
     Args:
       condition: a pyarrow expression, or text such as "label = 'cat' and sharpness < 20": columns, numbers, strings
-        and lists of them, compared by = != < <= > >= in, between, like, is None, joined by and, or, not, + - * %. As in
+        and lists of them, compared by = != < <= > >= in, like, is None, joined by and, or, not, + - *. As in
         SQL, a comparison with a missing value is neither true nor false. A column of the layout is named `column.NAME`,
         or `NAME` if the index has no such column.
       schema: from `condition_schema`.
@@ -313,14 +313,6 @@ class _Language:
             return value.cast(pa.float32())
         return value
 
-    def _remainder(self, number: pc.Expression, divisor: pc.Expression) -> pc.Expression:
-        """Returns the remainder of whole numbers, with the sign of the dividend; null if divided by 0, as in SQLite."""
-        for value in (number, divisor):
-            if not pa.types.is_integer(kind := self.type_of(value)):
-                raise SyntaxProblem(f"% takes whole numbers, not values of type {kind}")
-        divisor = pc.if_else(divisor == 0, pc.scalar(None).cast(self.type_of(divisor)), divisor)
-        return number - divisor * pc.divide(number, divisor)
-
     def _read(self, node: ast.expr) -> Any:
         if (number := _compute(node)) is not None:
             return _literal(number)
@@ -340,8 +332,6 @@ class _Language:
             ):
                 found = pc.match_like(self._read(left), pattern)
                 return found if isinstance(op, ast.MatMult) else ~found
-            case ast.BinOp(left=left, op=ast.Mod(), right=right):
-                return self._remainder(self._read(left), self._read(right))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 return _OPERATORS[type(op)](self._read(left), self._read(right))
             case ast.BoolOp(op=op, values=[first, *others]):
@@ -361,11 +351,6 @@ class _Language:
         match node:
             case ast.Compare(left=left, comparators=[ast.Tuple() | ast.List() as values]):
                 found = _is_in(self._read(left), ast.literal_eval(values))
-            case ast.Compare(left=left, comparators=[ast.Call(func=ast.Name(id=name), args=[first, last])]) if (
-                name == BETWEEN
-            ):
-                value, low, high = map(self._read, (left, first, last))
-                found = self.compare(ast.GtE, value, low) & self.compare(ast.LtE, value, high)
             case ast.Compare(left=ast.Constant(value=str() as label), comparators=[ast.Name(id="labels")]):
                 found = pc.match_substring(pc.field(LABELS), join_labels([label]))
             case _:

@@ -6,12 +6,14 @@ import math
 import operator
 from collections.abc import Sequence
 
+import numpy as np
+
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import Feature, Layout
-from beam_tfrecords.reading.record_sources import Mixture
+from beam_tfrecords.reading.record_sources import DatasetRecords
 from beam_tfrecords.reading.records import Records
-from beam_tfrecords.reading.shuffling import MixOrder
+from beam_tfrecords.reading.shuffling import mix_order
 
 
 def mix(parts: Sequence[tuple[Records, float]], *, seed: int = 0) -> Records:
@@ -25,11 +27,12 @@ def mix(parts: Sequence[tuple[Records, float]], *, seed: int = 0) -> Records:
 
     Every stretch of the mixture has the proportions of the weights. An epoch ends as soon as every part has been used
     completely; a part that is exhausted earlier restarts. The same parts, weights and seed give the same order. Classes
-    are joined by name, so labels are indices into `class_names` of the mixture.
+    are joined by name, so labels are indices into `class_names` of the mixture. A mixture takes 8 bytes of memory per
+    position.
 
     Args:
-      parts: (records, weight); the records may come from different splits, and be filtered, balanced or mixed. Weights
-        may have any sum.
+      parts: (records, weight); the records may come from different splits, and be filtered or mixed. Weights may have
+        any sum.
       seed: seed of the order.
 
     Raises:
@@ -56,12 +59,15 @@ def mix(parts: Sequence[tuple[Records, float]], *, seed: int = 0) -> Records:
     seed = operator.index(seed)
     # The classes of the first part, then those that each later part adds.
     class_names = tuple(dict.fromkeys(name for part in given for name in part.class_names))
-    sources, orders = zip(*(part.mixed_parts() for part in given), strict=True)
-    order = MixOrder(list(map(len, given)), weights, seed)
-    counted = list(zip(map(len, sources), orders, strict=True))
-    mixture = Mixture(counted, order, repr((weights, seed)), range(len(order)))
-    renumbered = [source.renumbered(class_names) for own in sources for source in own]
-    return Records(renumbered, mixture, class_names)
+    which, places = mix_order(list(map(len, given)), weights, seed)
+    sources: list[DatasetRecords] = []
+    numbers, start = np.empty_like(places), 0
+    for part, records in enumerate(given):
+        own, chosen = records.numbered()
+        numbers[which == part] = start + chosen[places[which == part]]
+        sources += own
+        start += sum(len(source.reader) for source in own)
+    return Records([source.renumbered(class_names) for source in sources], numbers, class_names)
 
 
 def _check_layouts(layouts: Sequence[Layout]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 
 _TENSORFLOW = """\
 from beam_tfrecords import load
@@ -45,7 +45,7 @@ for example in grain.MapDataset.source(records).shuffle(seed=0):
 }
 
 
-def reading_code(dataset: Dataset) -> Mapping[str, str]:
+def reading_code(dataset: StoredDataset) -> Mapping[str, str]:
     """Returns framework -> code that reads the split called train, or else the first."""
     split = "train" if "train" in dataset.splits else min(dataset.splits)
     folder = f"FOLDER = {dataset.name!r}  # the folder of this page; gs:// and s3:// too"

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.index import INDEX_SCHEMA
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
@@ -59,7 +59,7 @@ class RecordColumns:
     compression: Compression
 
     @classmethod
-    def of(cls, dataset: Dataset) -> RecordColumns:
+    def of(cls, dataset: StoredDataset) -> RecordColumns:
         """Returns the reader of the columns that conditions use and the indices of a dataset lack."""
         return cls(dataset.layout, dataset.class_names, dataset.compression)
 

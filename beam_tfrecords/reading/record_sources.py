@@ -1,14 +1,10 @@
-"""What records consist of: the stored records of datasets, and an order that chooses from them or mixes them."""
+"""The stored records of one dataset, of which records consist."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.fields import Stored
@@ -18,7 +14,6 @@ from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.shard_reader import ShardReader
-from beam_tfrecords.reading.shuffling import MixOrder
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,99 +79,3 @@ class DatasetRecords:
                 except Exception as error:
                     raise self.reader.unreadable(number, example, error) from error
             raise
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Chosen:
-    """Records of one dataset.
-
-    Attributes:
-      size: number of records in the shards.
-      numbers: numbers of the records that a filter or a slice has kept, in their order; None for all records.
-    """
-
-    size: int
-    numbers: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return self.size if self.numbers is None else len(self.numbers)
-
-    def __call__(self, places: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the number of the source of each position, which is 0, and the number of its record there."""
-        return np.zeros(len(places), np.int64), np.array(self.take(places), np.int64)
-
-    def take(self, places: Sequence[int]) -> Sequence[int]:
-        """Returns the number of the record at each position; lists are faster than arrays for single records."""
-        return places if self.numbers is None else self.numbers[places].tolist()
-
-    def choose(self, chosen: slice | np.ndarray) -> Chosen:
-        """Returns the positions at an index of an array."""
-        if self.numbers is not None:
-            return Chosen(self.size, self.numbers[chosen])
-        if isinstance(chosen, slice):
-            return Chosen(self.size, np.arange(*chosen.indices(self.size)))
-        numbers = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64) % self.size
-        return Chosen(self.size, numbers)
-
-    def describe(self, sources: Sequence[DatasetRecords]) -> str:
-        """Describes the records as `repr` shows them."""
-        reader = sources[0].reader
-        splits = ", ".join(dict.fromkeys(shard.split for shard in reader.shards))
-        return escape(f"<{len(self):,} records of {splits} in {reader.path}>")
-
-    def digest(self, sources: Sequence[DatasetRecords], class_names: Sequence[str]) -> str:
-        """Returns 16 hex digits that identify the records, independent of the path."""
-        shards = [(shard.file, shard.crc32c) for shard in sources[0].reader.shards]
-        named = hashlib.sha256(repr(shards).encode())
-        named.update(b"" if self.numbers is None else self.numbers.astype("<i8").tobytes())
-        return named.hexdigest()[:16]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Mixture:
-    """Records of several parts in one order, for `Records`.
-
-    Attributes:
-      parts: sources of each part, and their order.
-      order: the part and the number of each position.
-      named: weights and seed.
-      chosen: the positions that are left, in their order.
-    """
-
-    parts: Sequence[tuple[int, Chosen | Mixture]]
-    order: MixOrder
-    named: str
-    chosen: Sequence[int]
-
-    def __len__(self) -> int:
-        return len(self.chosen)
-
-    def __call__(self, places: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the number of the source of each position, and the number of its record there."""
-        which, own = self.order(np.array([self.chosen[place] for place in places], np.int64))
-        sources, numbers, first = np.empty_like(own), np.empty_like(own), 0
-        for part, (count, order) in enumerate(self.parts):
-            at = which == part
-            found, numbers[at] = order(own[at])
-            sources[at] = first + found
-            first += count
-        return sources, numbers
-
-    def choose(self, chosen: slice | np.ndarray) -> Mixture:
-        """Returns the positions at an index of an array."""
-        kept = self.chosen[chosen] if isinstance(chosen, slice) else tuple(np.asarray(self.chosen)[chosen].tolist())
-        return dataclasses.replace(self, chosen=kept)
-
-    def describe(self, sources: Sequence[DatasetRecords]) -> str:
-        """Describes the records as `repr` shows them."""
-        parts = ", ".join(order.describe(own) for own, order in self._split(sources))
-        return f"<{len(self):,} records mixed of {parts}>"
-
-    def digest(self, sources: Sequence[DatasetRecords], class_names: Sequence[str]) -> str:
-        """Returns 16 hex digits that identify the records, independent of the paths."""
-        digests = [order.digest(own, class_names) for own, order in self._split(sources)]
-        return hashlib.sha256(repr((digests, self.named, self.chosen, class_names)).encode()).hexdigest()[:16]
-
-    def _split(self, sources: Sequence[DatasetRecords]) -> Iterator[tuple[Sequence[DatasetRecords], Chosen | Mixture]]:
-        rest = iter(sources)
-        return ((list(itertools.islice(rest, count)), order) for count, order in self.parts)

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
+import hashlib
 import itertools
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_args, overload
 
 import numpy as np
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import Dataset, Form
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.manifest import Shard, StoredImages
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.escaping import escape
 from beam_tfrecords.extras import install_hint
 from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import Layout, decoded_names
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
-from beam_tfrecords.habits import explain_attribute
-from beam_tfrecords.reading.collating import as_examples
+from beam_tfrecords.reading.collating import as_examples, teach_torch
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.record_columns import RecordColumns
-from beam_tfrecords.reading.record_sources import Chosen, DatasetRecords, Mixture
+from beam_tfrecords.reading.record_sources import DatasetRecords
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.reading.shard_reader import THREADS, ShardReader, pool
-from beam_tfrecords.reading.shuffling import balanced_order
 from beam_tfrecords.storage.threads import map_in_threads
 
 if TYPE_CHECKING:
@@ -40,9 +39,8 @@ if TYPE_CHECKING:
 
 # Number of records that an iteration reads at once; it reads one such group ahead.
 _GROUP = 64
-# Attributes that `dir` and error messages list: of all records, and of those of one dataset.
-_SHOWN = ("class_names", "digest", "layout", "read_batch", "resized")
-_SHOWN_OF_ONE = ("balanced", "filter", "path", "to_pandas")
+# Form in which a record is returned; see `Dataset.records`.
+Form: TypeAlias = Literal["pixels", "features", "bytes"]
 
 
 class Records(Sequence[Any]):
@@ -61,21 +59,25 @@ class Records(Sequence[Any]):
 
     Args:
       sources: records of one dataset each; several of them are mixed.
-      order: the source and the number of each record.
+      numbers: numbers of these records, in their order, among all records of the sources, one source after the other;
+        None for all records.
       class_names: class names that label indices refer to.
     """
 
     def __init__(
-        self, sources: Sequence[DatasetRecords], order: Chosen | Mixture, class_names: tuple[str, ...]
+        self, sources: Sequence[DatasetRecords], numbers: np.ndarray | None, class_names: tuple[str, ...]
     ) -> None:
         self._sources = sources
-        self._order = order
+        self._numbers = numbers
+        self._starts = np.cumsum([0, *(len(one.reader) for one in sources)])
+        self._size = int(self._starts[-1]) if numbers is None else len(numbers)
         self._class_names = class_names
         # Features of the examples are the same in all sources.
         self._read = sources[0].read
 
     def __repr__(self) -> str:
-        return self._order.describe(self._sources)
+        of = (f"{', '.join(dict.fromkeys(one.split for one in r.shards))} in {r.path}" for r in self._readers)
+        return escape(f"<{len(self):,} records of {' and '.join(dict.fromkeys(of))}>")
 
     @property
     def path(self) -> str:
@@ -85,10 +87,17 @@ class Records(Sequence[Any]):
     @property
     def digest(self) -> str:
         """16 hex digits that identify these records, independent of the datasets' paths."""
-        return self._order.digest(self._sources, self._class_names)
+        several = [[(shard.file, shard.crc32c) for shard in reader.shards] for reader in self._readers]
+        named = hashlib.sha256(repr(several[0] if len(several) == 1 else (several, self._class_names)).encode())
+        named.update(b"" if self._numbers is None else self._numbers.astype("<i8").tobytes())
+        return named.hexdigest()[:16]
+
+    @property
+    def _readers(self) -> list[ShardReader]:
+        return [one.reader for one in self._sources]
 
     def __len__(self) -> int:
-        return len(self._order)
+        return self._size
 
     @overload
     def __getitem__(self, number: int) -> Any: ...
@@ -110,7 +119,13 @@ class Records(Sequence[Any]):
 
     def _choose(self, chosen: slice | np.ndarray) -> Records:
         """Returns the records at an index of an array."""
-        return Records(self._sources, self._order.choose(chosen), self._class_names)
+        if self._numbers is not None:
+            numbers = self._numbers[chosen]
+        elif isinstance(chosen, slice):
+            numbers = np.arange(*chosen.indices(len(self)))
+        else:
+            numbers = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64) % len(self)
+        return Records(self._sources, numbers, self._class_names)
 
     def _check_numbers(self, numbers: Any) -> np.ndarray:
         """Returns numbers of records, or a [len(self)] array that says which ones, as an index of an array."""
@@ -166,11 +181,11 @@ class Records(Sequence[Any]):
             raise ImportError(f"records.to_pandas() needs pandas: {install_hint('pandas')}") from error
         shards = self._kept_shards() or [0]  # a table without rows has the columns of any shard
         whole = pd.concat([rows.to_pandas() for rows in self._read_rows(shards, columns)], ignore_index=True)
-        if self._kept is None:
+        if self._numbers is None:
             return whole
         starts = self._sources[0].reader.starts
         numbers = np.concatenate([np.arange(*starts[shard : shard + 2]) for shard in shards])
-        return whole.iloc[np.searchsorted(numbers, self._kept)].reset_index(drop=True)
+        return whole.iloc[np.searchsorted(numbers, self._numbers)].reset_index(drop=True)
 
     def _read_rows(self, shards: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.Table]:
         """Yields columns of all records of each shard."""
@@ -180,22 +195,6 @@ class Records(Sequence[Any]):
         reader = source.reader
         read = functools.partial(read_rows, reader.path, names=columns, records=source.columns, cache=reader.cache)
         return map_in_threads(read, map(reader.shards.__getitem__, shards), threads=THREADS)
-
-    @property
-    def _shown(self) -> list[str]:
-        return sorted((*_SHOWN, *(_SHOWN_OF_ONE if isinstance(self._order, Chosen) else ())))
-
-    def __dir__(self) -> list[str]:
-        return self._shown
-
-    if not TYPE_CHECKING:  # so that type checkers report missing attributes
-
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):  # also while it is unpickled
-                raise AttributeError(name)
-            features = self._read.features if isinstance(self._read, ReadExample) else ()
-            own = {one.name: f"records[{one.name!r}]" for one in features}
-            raise AttributeError(explain_attribute("records", name, self._shown, own))
 
     def _getitems(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Returns several records; reads adjacent records of a store with one request."""
@@ -209,7 +208,7 @@ class Records(Sequence[Any]):
         """Prepares examples of these records for `beam_tfrecords.torch.collate`, if PyTorch is imported."""
         if "torch" not in sys.modules or not isinstance(self._read, ReadExample):
             return examples
-        importlib.import_module("beam_tfrecords.torch")
+        teach_torch()
         return as_examples(examples, self._read.features)
 
     @property
@@ -239,18 +238,21 @@ class Records(Sequence[Any]):
 
     def _gather(self, numbers: Iterable[SupportsIndex], read: Callable[[int, Sequence[int]], list[Any]]) -> list[Any]:
         """Returns `read` of the number of each source and of its records, in the order of all numbers."""
-        size, places = len(self._order), list(map(operator.index, numbers))
+        size, places = self._size, list(map(operator.index, numbers))
         for index, place in enumerate(places):
             if not -size <= place < size:
                 raise IndexError(f"record {place}: there are {size:,} records")
             places[index] = place % size
-        if isinstance(self._order, Chosen):
-            return read(0, self._order.take(places))
-        which, own = self._order(places)
-        examples: list[Any] = [None] * len(own)
+        # Lists are faster than arrays for single records.
+        chosen = places if self._numbers is None else self._numbers[places].tolist()
+        if len(self._sources) == 1:
+            return read(0, chosen)
+        which = np.searchsorted(self._starts, chosen, side="right") - 1
+        examples: list[Any] = [None] * len(chosen)
         for source in np.unique(which).tolist():
-            at = np.flatnonzero(which == source)
-            for number, example in zip(at, read(source, own[at].tolist()), strict=True):
+            at = np.flatnonzero(which == source).tolist()
+            own = [chosen[number] - int(self._starts[source]) for number in at]
+            for number, example in zip(at, read(source, own), strict=True):
                 examples[number] = example
         return examples
 
@@ -266,7 +268,7 @@ class Records(Sequence[Any]):
     def _read_ahead(
         self, read: Callable[[Iterable[SupportsIndex]], list[Any]], groups: Iterable[Iterable[SupportsIndex]]
     ) -> Iterator[list[Any]]:
-        if not any(source.reader.is_remote for source in self._sources):
+        if not any(reader.is_remote for reader in self._readers):
             yield from map(read, groups)
             return
         groups = iter(groups)
@@ -300,12 +302,12 @@ class Records(Sequence[Any]):
         reader, columns = source.reader, source.columns
         checked = make_condition(condition, columns.schema, self.class_names, **equals)
         find = functools.partial(find_rows, reader.path, condition=checked, records=columns, cache=reader.cache)
-        kept, shards = self._kept, self._kept_shards()
+        kept, shards = self._numbers, self._kept_shards()
         # Threads help with many small indices: most of the time is spent outside the interpreter.
         found = pool().map(find, [reader.shards[shard] for shard in shards])
         rows = (reader.starts[shard] + rows for shard, rows in zip(shards, found, strict=True))
         numbers = np.concatenate([np.empty(0, np.int64), *rows])
-        return self._keeping(numbers if kept is None else kept[np.isin(kept, numbers)])
+        return Records([source], numbers if kept is None else kept[np.isin(kept, numbers)], self._class_names)
 
     def _only(self, otherwise: str) -> DatasetRecords:
         """Returns the source of these records.
@@ -313,26 +315,16 @@ class Records(Sequence[Any]):
         Raises:
           TypeError: the records are mixed.
         """
-        if isinstance(self._order, Chosen):
+        if len(self._sources) == 1:
             return self._sources[0]
         raise TypeError(f"records that are mixed {otherwise}")
-
-    @property
-    def _kept(self) -> np.ndarray | None:
-        """Numbers of these records of one dataset; None for all."""
-        assert isinstance(self._order, Chosen)
-        return self._order.numbers
-
-    def _keeping(self, numbers: np.ndarray) -> Records:
-        """Returns the records of one dataset with these numbers."""
-        return Records(self._sources, Chosen(len(self._sources[0].reader), numbers), self._class_names)
 
     def _kept_shards(self) -> list[int]:
         """Returns the numbers of the shards that have these records of one dataset."""
         reader = self._sources[0].reader
-        if self._kept is None:
+        if self._numbers is None:
             return list(range(len(reader.shards)))
-        return np.unique(np.searchsorted(reader.starts, self._kept, side="right") - 1).tolist()
+        return np.unique(np.searchsorted(reader.starts, self._numbers, side="right") - 1).tolist()
 
     def taking(self, ranges: Sequence[range]) -> Records:
         """Returns the records of ranges of numbers, one range after the other."""
@@ -363,75 +355,9 @@ class Records(Sequence[Any]):
         """Returns the same records, whose `read_batch` returns the images of these features as [C, H, W]."""
         return self._with(lambda source: source.changing(planes=tuple(names))) if self.has_pixels else self
 
-    def index(self, value: Any, *bounds: int) -> int:
-        """Raises TypeError: records are found with `filter(key=...)`."""
-        raise TypeError("records are found by their keys: filter(key=...)")
-
-    def count(self, value: Any) -> int:
-        """Raises TypeError: records are counted with `len(records.filter(...))`."""
-        raise TypeError("records are counted by columns of the index: len(records.filter(label=...))")
-
-    def __contains__(self, value: object) -> bool:
-        raise TypeError("records are found by their keys: len(records.filter(key=...)) > 0")
-
-    def __add__(self, other: object) -> Records:
-        raise TypeError("records are joined by their splits, dataset['train+validation'], or in proportions, by mix")
-
     def _with(self, change: Callable[[DatasetRecords], DatasetRecords]) -> Records:
         """Returns the same records of changed sources."""
-        return Records(list(map(change, self._sources)), self._order, self._class_names)
-
-    def balanced(self, by: Literal["class"] = "class", *, seed: int = 0) -> Records:
-        """Returns these records in an order in which each class comes equally often.
-
-        The order consists of rounds with one record of each class that these records have. It ends when all records of
-        the largest class have been used; other records repeat. It takes 8 bytes of memory per position. To use
-        some of the records, filter them first.
-
-        Args:
-          by: "class", the class label.
-          seed: seed of the order of the classes in a round.
-
-        Raises:
-          ValueError: the examples do not have one class label each.
-          BuildError: as `filter`.
-          TypeError: the records are mixed.
-        """
-        self._only("cannot be balanced; balance each part: mix([(a.balanced(), 0.7), ...])")
-        if by != "class":
-            raise ValueError(f"balanced by {by!r}: expected 'class'")
-        seed = operator.index(seed)
-        classes = self._find_classes()
-        present, sizes = np.unique(classes, return_counts=True)
-        if not len(present):
-            return self
-        which, numbers = balanced_order(sizes.tolist(), seed=seed)
-        by_class = np.argsort(classes, kind="stable")
-        return self._choose(by_class[(sizes.cumsum() - sizes)[which] + numbers])
-
-    def _find_classes(self) -> np.ndarray:
-        """Returns [len(self)] indices of the records' classes in `class_names`; reads only the index."""
-        source = self._sources[0]
-        features, starts = source.columns.layout.features, source.reader.starts
-        single = [one for one in features if one.is_of_label and not (one.kind.several or one.several)]
-        if not (single and self.class_names):
-            found = ", ".join(feature.name for feature in features)
-            raise ValueError(f"balanced: expected examples with one class label each; found the features {found}")
-        indices = {name: index for index, name in enumerate(self.class_names)}
-        classes = np.full(starts[-1], -1)
-        shards = self._kept_shards()
-        for shard, rows in zip(shards, self._read_rows(shards, ["label"]), strict=True):
-            labels = rows.column("label").combine_chunks().dictionary_encode()
-            known = np.array([*(indices.get(name, -1) for name in labels.dictionary.to_pylist()), -1])
-            numbers = labels.indices.fill_null(len(known) - 1).to_numpy()
-            classes[starts[shard] : starts[shard + 1]] = known[numbers]
-        kept = classes if self._kept is None else classes[self._kept]
-        if (kept < 0).any():
-            raise ValueError(
-                f"balanced: {np.count_nonzero(kept < 0):,} of {len(kept):,} records have no class; leave them out with "
-                "records.filter('label is not None')"
-            )
-        return kept
+        return Records(list(map(change, self._sources)), self._numbers, self._class_names)
 
     @property
     def shards(self) -> Sequence[Shard]:
@@ -457,7 +383,7 @@ class Records(Sequence[Any]):
     @property
     def sources(self) -> list[Records]:
         """All records of each dataset that these are chosen from, with its own classes."""
-        return [Records([one], Chosen(len(one.reader)), one.columns.class_names) for one in self._sources]
+        return [Records([one], None, one.columns.class_names) for one in self._sources]
 
     def fetch(self, numbers: Iterable[SupportsIndex]) -> list[tuple[int, bytes]]:
         """Returns the number of its source and the serialized example for each number."""
@@ -471,19 +397,19 @@ class Records(Sequence[Any]):
         """Returns the same records; checks the CRCs of each record that is read."""
         return self._with(lambda one: dataclasses.replace(one, reader=dataclasses.replace(one.reader, verify=True)))
 
-    def mixed_parts(self) -> tuple[Sequence[DatasetRecords], Chosen | Mixture]:
-        """Returns the sources and the order, of which a mixture consists."""
-        return self._sources, self._order
+    def numbered(self) -> tuple[Sequence[DatasetRecords], np.ndarray]:
+        """Returns the sources, and the numbers of these records among all records of the sources."""
+        return self._sources, np.arange(len(self)) if self._numbers is None else self._numbers
 
 
 def open_records(
-    dataset: Dataset,
+    dataset: StoredDataset,
     split: str | None,
     *,
     form: Form,
-    image_size: ImageSize,
-    resize_mode: ResizeMode | None,
-    verify: bool,
+    image_size: ImageSize = None,
+    resize_mode: ResizeMode | None = None,
+    verify: bool = False,
 ) -> Records:
     """Returns the records of a split; see `Dataset.records`."""
     if not isinstance(verify, bool):
@@ -506,7 +432,7 @@ def open_records(
         cache = ShardCache(dataset.cache, sum(shard.bytes for shard in shards) <= dataset.cache.most_bytes)
     reader = ShardReader(dataset.path, shards, verify, cache)
     source = DatasetRecords(reader, bytes if form == "bytes" else read_example, RecordColumns.of(dataset))
-    records = Records([source], Chosen(len(reader)), dataset.class_names)
+    records = Records([source], None, dataset.class_names)
     starts = dict(zip(used, itertools.accumulate((dataset.splits[name] for name in used), initial=0), strict=False))
     numbers = [range(starts[name] + begin, starts[name] + end) for name, begin, end in ranges]
     return records.taking(numbers).resized(image_size, resize_mode)

@@ -22,14 +22,14 @@ except ImportError as error:
     raise ImportError(f"reading with tf.data needs TensorFlow: {install_hint('tensorflow')}") from error
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords.dataset.pointers import open_latest
 from beam_tfrecords.dataset.published import replaced
 from beam_tfrecords.dataset.split_ranges import cut
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
-from beam_tfrecords.reading.records import Records
+from beam_tfrecords.reading.records import Records, open_records
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.tf_examples import ExampleReader
 
@@ -46,7 +46,7 @@ _ShardReader: TypeAlias = "Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
 
 
 def load(
-    path: str | os.PathLike[str] | Dataset | Records,
+    path: str | os.PathLike[str] | StoredDataset | Records,
     split: str | None = None,
     *,
     batch_size: int | None = None,
@@ -77,8 +77,8 @@ def load(
     a shuffle, or with a `seed`, the restored iterator yields the same batches.
 
     Args:
-      path: folder of the dataset, or the dataset itself; or records, which may be filtered, balanced or
-        mixed. Records are read through the index.
+      path: folder of the dataset, or the dataset itself; or records, which may be filtered or mixed. Records are read
+        through the index.
       split: name of the split, or an expression: "train[:80%]", "train[100:]", "train[:10%]+validation", "all". None
         for records.
       batch_size: examples per batch; None for single examples.
@@ -130,7 +130,7 @@ def load(
     if drop_remainder and batch_size is None:
         raise ValueError("drop_remainder=True: there are no batches; expected a batch_size with it")
     given = _open(path, split)
-    stored: Sequence[Records | Dataset] = given.sources if isinstance(given, Records) else [given]
+    stored: Sequence[Records | StoredDataset] = given.sources if isinstance(given, Records) else [given]
     reads = [
         ExampleReader.of(
             one,
@@ -169,15 +169,15 @@ def load(
     return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def _open(path: str | os.PathLike[str] | Dataset | Records, split: str | None) -> Dataset | Records:
+def _open(path: str | os.PathLike[str] | StoredDataset | Records, split: str | None) -> StoredDataset | Records:
     """Opens what `load` reads."""
-    if not isinstance(path, str | os.PathLike | Dataset | Records):
+    if not isinstance(path, str | os.PathLike | StoredDataset | Records):
         raise TypeError(f"load: found {path!r}; expected a dataset or its folder, and a split: load('out/', 'train')")
     if isinstance(path, Records):
         if split is not None:
             raise ValueError(f"load: {path!r} are records of a split already; leave the split {split!r} out")
         return path
-    opened = path if isinstance(path, Dataset) else open_dataset(path)
+    opened = path if isinstance(path, StoredDataset) else open_latest(path)
     if split is None:
         sizes = opened.splits
         raise RequestError(
@@ -215,7 +215,7 @@ def _check_batches(reads: Sequence[ExampleReader], batch_size: int) -> None:
 # Our Python conditions never depend on a tensor; autograph's search for some took 1.5 s of the first `load`.
 @tf.autograph.experimental.do_not_convert
 def _read_shards(
-    dataset: Dataset, read: ExampleReader, share: Share, *, shuffle: bool | int, seed: int | None
+    dataset: StoredDataset, read: ExampleReader, share: Share, *, shuffle: bool | int, seed: int | None
 ) -> tf.data.Dataset:
     """Returns the examples of a share of a dataset."""
     # Without a seed, the order of a shuffle may also depend on which shard answers first.
@@ -273,7 +273,7 @@ def _share_of(records: int, *, num_readers: int, reader_index: int) -> tuple[int
     return reader_index * share, (reader_index + 1) * share
 
 
-def _share_records(dataset: Dataset, split: str, *, num_readers: int, reader_index: int) -> Share:
+def _share_records(dataset: StoredDataset, split: str, *, num_readers: int, reader_index: int) -> Share:
     """Returns the share of a reader."""
     ranges = dataset.find_ranges(split)
     starts = dataset.split_starts
@@ -294,7 +294,7 @@ def _count(share: Share) -> int:
     return sum(take for *_, take in share)
 
 
-def read_share(dataset: Dataset, share: Share, *, interleaved: bool, deterministic: bool) -> tf.data.Dataset:
+def read_share(dataset: StoredDataset, share: Share, *, interleaved: bool, deterministic: bool) -> tf.data.Dataset:
     """Returns the serialized examples of a reader; reads several shards at once if they are interleaved."""
     paths, *numbers = zip(*share, strict=True)
     columns = tf.constant(paths, tf.string), *(tf.constant(column, tf.int64) for column in numbers)
@@ -344,7 +344,7 @@ def _group_size(shards: Sequence[Sequence[Shard]]) -> int:
     return max(1, min(_GROUP_RECORDS, int(_GROUP_BYTES // max(1, mean_record(shards)))))
 
 
-def _file_reader(dataset: Dataset) -> _ShardReader:
+def _file_reader(dataset: StoredDataset) -> _ShardReader:
     """Returns a reader of local files, which fails if a shard differs from the manifest, as after an `overwrite`.
 
     Checks the shard's size and the published manifest before the shard is opened. No byte is then read twice, and an
@@ -366,7 +366,7 @@ def _file_reader(dataset: Dataset) -> _ShardReader:
     return read
 
 
-def _index_reader(dataset: Dataset) -> _ShardReader:
+def _index_reader(dataset: StoredDataset) -> _ShardReader:
     """Returns a reader of a bucket. TensorFlow has no client for s3://, and its gs:// client has its own settings.
 
     Raises:
@@ -378,7 +378,7 @@ def _index_reader(dataset: Dataset) -> _ShardReader:
             "with --compression=none",
             code="compressed_shards",
         )
-    records = dataset.records(form="bytes")
+    records = open_records(dataset, None, form="bytes")
     firsts = tf.constant([*itertools.accumulate((shard.records for shard in dataset.shards), initial=0)], tf.int64)
 
     def read(_: tf.Tensor, number: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.column_ranges import axes_of
@@ -63,7 +63,9 @@ class ExampleReader:
     num_objects: int | None
 
     @classmethod
-    def of(cls, stored: Records | Dataset, *, as_supervised: bool, multi_hot: bool, **given: Any) -> ExampleReader:
+    def of(
+        cls, stored: Records | StoredDataset, *, as_supervised: bool, multi_hot: bool, **given: Any
+    ) -> ExampleReader:
         """Makes a reader; finds the features that the arguments of `load` refer to."""
         layout, features = stored.layout, stored.layout.features
         pair = layout.find_pair(decoded=given["decodes"]) if as_supervised else None

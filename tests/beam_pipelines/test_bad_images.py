@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords import open_dataset
 from tests.make_corpus import corpus
 
 FLAGS = ["--name=photos", "--image_size=48", "--splits=train=0.8,validation=0.2"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords import open_dataset
 from tests.hostile import make_builds_hostile
 
 pytestmark = pytest.mark.local_runner

@@ -18,7 +18,7 @@ import pytest
 
 import beam_tfrecords
 from beam_tfrecords import BuildError
-from beam_tfrecords.beam_pipelines.commands.verify import verify_dataset
+from beam_tfrecords.beam_pipelines.verify import verify_dataset
 from beam_tfrecords.features.layouts import NAMED
 from tests.annotated_inputs import coco_of, save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of

@@ -11,7 +11,7 @@ import pytest
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.build.checks import output
-from beam_tfrecords.beam_pipelines.commands.verify import _prepare, find_problems
+from beam_tfrecords.beam_pipelines.verify import find_problems, prepare
 from beam_tfrecords.dataset.dataset import open_whole
 from beam_tfrecords.errors import BuildError
 from tests.beam_pipelines.version_builds import Source, make_source
@@ -307,6 +307,6 @@ def test_a_version_removed_under_a_reader_is_one_line_that_says_why(source, nigh
     # What is open stays readable.
     assert opened[1] is not None
     with pytest.raises(BuildError, match=told):
-        find_problems(dataset, _prepare([], dataset))
+        find_problems(dataset, prepare([], dataset))
     with refuses("no_dataset", "output", says=["removed"]):
         dataset.verify()

@@ -85,25 +85,6 @@ def test_features_leave_images_encoded(dataset, records):
     assert first["filename"].decode() == records[0]["filename"]
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("shuffle", r"load\(records\), DataLoader or Grain"),
-        ("take", r"records\[:10\]"),
-        ("num_rows", r"len\(records\)"),
-        ("features", "records.layout"),
-        ("class_nmaes", "records.class_names"),
-        ("label", r"records\['label'\]"),
-        ("iloc", r"records.to_pandas\(\)"),
-    ],
-)
-def test_what_records_do_not_have_names_what_they_have(records, name, hint):
-    with pytest.raises(AttributeError, match=rf"no '{name}'; did you mean {hint}\? They have: balanced, class_names, "):
-        getattr(records, name)
-    with pytest.raises(TypeError, match=r"records\[0\]\['image'\]"):
-        records["image"]
-
-
 def names(records) -> list[str]:
     return [example["filename"] for example in records]
 
@@ -137,9 +118,6 @@ def test_a_feature_of_all_records_needs_no_image(dataset, records):
 def test_a_dataset_shows_itself(dataset, records):
     assert f"train {len(records)}" in repr(dataset)
     assert dataset.path in repr(dataset)
-    assert {"records", "class_counts", "verify"} <= {*dir(dataset)}
-    assert {"filter", "to_pandas"} <= {*dir(records)}
-    assert not [name for name in (*dir(dataset), *dir(records)) if name.startswith("_")]
 
 
 def test_a_dataset_shows_a_split_whose_samples_were_all_rejected(dataset):

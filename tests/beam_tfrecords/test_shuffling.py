@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from beam_tfrecords.reading.shuffling import LISTED, RunShuffle, Shuffle
+from beam_tfrecords.reading.shuffling import LISTED, Shuffle
 from tests.each import each
 
 
@@ -64,22 +64,3 @@ def test_neighbours_are_torn_apart():
 def test_a_billion_numbers_take_no_memory():
     shuffle = Shuffle(10**9, 0)
     assert 0 <= shuffle(np.array([10**9 - 1]))[0] < 10**9
-
-
-@each("size", [1, 2, 15, 16, 17, 1000, 5 * LISTED + 3])
-@each("length", [1, 2, 16, 64])
-def test_runs_stay_together_and_hold_every_number_once(size, length):
-    orders = [RunShuffle(size, length, 7, epoch)(np.arange(size)) for epoch in range(3)]
-    for order in orders:
-        assert sorted(order) == list(range(size))
-        # Of neighbours in the order, those within a run are neighbours of the dataset.
-        steps = (np.diff(order) % size)[[place for place in range(size - 1) if (place + 1) % length]]
-        assert (steps == 1 % size).all()
-    places = np.arange(0, size, 3)
-    assert RunShuffle(size, length, 7, 0)(places).tolist() == orders[0][places].tolist()
-    if size >= 1000:
-        assert len({order[:100].tobytes() for order in orders}) == 3
-
-
-def test_the_order_of_runs_never_changes():
-    assert RunShuffle(10, 3, 0, 0)(np.arange(10)).tolist() == [2, 3, 4, 6, 7, 8, 9, 0, 1, 5]

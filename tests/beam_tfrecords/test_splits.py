@@ -149,22 +149,6 @@ def test_a_dataset_says_what_it_has(dataset):
     assert pickle.loads(pickle.dumps(dataset)) == copy.deepcopy(dataset) == dataset
 
 
-@pytest.mark.parametrize(
-    ("name", "ours"),
-    [
-        ("num_rows", "dataset.num_records"),
-        ("column_names", "dataset.features"),
-        ("spilts", "dataset.splits"),
-        ("train", r"dataset\['train'\]"),
-        ("to_pandas", r"dataset\['train'\].to_pandas\(\)"),
-        ("shuffle", r"load\(dataset, 'train'\)"),
-    ],
-)
-def test_what_a_dataset_does_not_have_names_what_it_has(dataset, name, ours):
-    with pytest.raises(AttributeError, match=rf"no '{name}'; did you mean {ours}\? It has: name, path, "):
-        getattr(dataset, name)
-
-
 def test_a_class_that_there_is_not_is_refused(dataset):
     with pytest.raises(ValueError, match="did you mean 'cat'"):
         dataset.str2int("catt")

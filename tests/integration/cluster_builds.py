@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords import open_dataset
 from tests.hostile import make_builds_hostile
 from tests.integration.servers import processes
 

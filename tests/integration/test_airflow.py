@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords import open_dataset
 from tests.integration.servers.processes import PROJECT, ServerError
 
 pytestmark = pytest.mark.nightly

@@ -67,18 +67,6 @@ def test_the_second_epoch_asks_for_nothing(dataset, server, expected, tmp_path):
     assert requests_for(server, lambda: records().filter(label="cat")) == 0
 
 
-def test_a_stream_of_runs_asks_once_for_a_run(dataset, server, local):
-    torch = pytest.importorskip("beam_tfrecords.torch")
-    records = open_dataset(dataset).records("train", form="bytes")
-    assert len(list(records)) == 42
-
-    def read(run_length: int) -> list[bytes]:
-        return list(torch.RecordStream(records, batch_size=42, shuffle=True, run_length=run_length))
-
-    assert requests_for(server, lambda: read(14)) <= 9
-    assert sorted(read(14)) == sorted(open_dataset(local).records("train", form="bytes"))
-
-
 def test_readers_share_it(dataset, server, local, tmp_path):
     def names(path, **options) -> list[bytes]:
         return [example["filename"] for example in load(path, "train", **options).as_numpy_iterator()]

@@ -122,13 +122,6 @@ def test_a_mixture_is_read_as_records_are(records, make):
             iter(load(make(mixture(2)), workers=2)).set_state(state)
 
 
-def test_balanced_records_are_read_as_records_are(records):
-    balanced = records.filter("key like 'c%' or key like 'rocket/%'")[:9].balanced()
-    counts = np.bincount(list(grain.MapDataset.source(RecordSource(balanced)).map(lambda one: one["label"])))
-    assert set(counts[counts > 0].tolist()) == {len(balanced) // np.count_nonzero(counts)}
-    assert sorted(load(RecordSource(balanced), workers=0)) == sorted(balanced["filename"])
-
-
 def test_the_passage_of_the_documentation_runs(folder, tmp_path, monkeypatch, capsys):
     (passage,) = (one for one in passages_of(PROJECT / "docs" / "python.md") if "beam_tfrecords.grain" in one.text)
     (tmp_path / "out").mkdir()

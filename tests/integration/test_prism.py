@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords import open_dataset
 from tests.integration.cluster_builds import (
     PROGRAM,
     SLOW,

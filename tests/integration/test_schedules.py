@@ -14,9 +14,9 @@ from pathlib import Path
 import croniter
 import pytest
 
+from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
-from beam_tfrecords.dataset.opening import open_dataset
 from tests.integration.servers.processes import PROJECT
 
 pytestmark = pytest.mark.nightly

@@ -163,11 +163,10 @@ def test_shards_of_a_stream_have_the_same_length_and_share_nothing(records, name
 def test_a_stream_goes_on_from_how_many_were_had(records, number):
     chance = random.Random(number)
     epoch, batch, shards = chance.randrange(3), chance.randint(1, 9), chance.randint(1, 3)
-    run_length = chance.choice([1, 1, 4])
     shuffle, shard = chance.random() < 0.8, (chance.randrange(shards), shards)
 
     def make():
-        return RecordStream(records, batch_size=batch, shuffle=shuffle, seed=5, run_length=run_length, shard=shard)
+        return RecordStream(records, batch_size=batch, shuffle=shuffle, seed=5, shard=shard)
 
     def read(stream, workers: int):
         return DataLoader(stream, batch, num_workers=workers)
@@ -210,20 +209,10 @@ def test_a_mixture_is_read_as_records_are(records, names):
         stream(mix([(records, 0.5), (records, 0.5)])).load_state_dict(stream(mixed).state_dict())
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_balanced_records_are_read_as_records_are(records, workers):
-    balanced = records[:20].balanced()
-    for dataset in (balanced, RecordDataset(balanced), RecordStream(balanced, batch_size=4, shuffle=True)):
-        labels = [label for batch in DataLoader(dataset, batch_size=4, num_workers=workers) for label in batch["label"]]
-        counts = np.bincount(labels)
-        assert set(counts[counts > 0].tolist()) == {len(balanced) // np.count_nonzero(counts)}
-
-
 def test_arguments_that_are_none_are_refused(records):
     for arguments, error in (
         ({"batch_size": 0}, ValueError),
         ({"batch_size": "8"}, TypeError),
-        ({"run_length": 0}, ValueError),
         ({"transform": 3}, TypeError),
         ({"shard": (2, 2)}, ValueError),
         ({"image_size": 8, "resize_mode": "squeeze"}, ValueError),
@@ -281,7 +270,6 @@ def test_a_state_of_other_records_is_refused(records):
         RecordStream(records, shuffle=True, seed=1),
         RecordStream(records),
         RecordStream(records, shuffle=True, shard=(0, 2)),
-        RecordStream(records, shuffle=True, run_length=4),
     )
     for other in others:
         with pytest.raises(ValueError, match="the state belongs to"):

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from beam_tfrecords import crc32c, storage
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords import crc32c, open_dataset, storage
 from tests.integration import buckets
 from tests.integration.servers.proxy import StorageServer
 

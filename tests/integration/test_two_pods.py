@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords import storage
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords import open_dataset, storage
 from tests.integration import buckets
 from tests.integration.servers.processes import wait_until
 

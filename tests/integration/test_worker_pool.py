@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords import open_dataset
 from tests.integration.servers import processes
 
 pytestmark = pytest.mark.nightly

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.settings.definitions import read_request
-from beam_tfrecords.dataset.opening import open_dataset
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.tfrecord import read_records
 from tests.conftest import run_command

@@ -17,6 +17,7 @@ from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec
 from beam_tfrecords.beam_pipelines.build.output.lock import lock_output
 from beam_tfrecords.beam_pipelines.build.output.previous import Previous, open_previous
 from beam_tfrecords.beam_pipelines.build.user_functions import find_functions
+from beam_tfrecords.beam_pipelines.dataset import Dataset
 from beam_tfrecords.beam_pipelines.limits import prepare_process
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
@@ -25,7 +26,6 @@ from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, Run
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.beam_pipelines.settings.definitions import read_call, settings_by_group
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.dataset.dataset import Dataset
 from beam_tfrecords.errors import BuildError, LimitError, RequestError, naming_end
 from beam_tfrecords.quiet_beam import beam_logs_from
 from beam_tfrecords.transforms.publishing.lists import read_outcome
@@ -85,7 +85,7 @@ def build(
             outcome = build_dataset(spec, beam_arguments, quiet=quiet, report=report)
     assert not isinstance(outcome, JobRecord)
     if isinstance(outcome, Published):
-        return outcome.dataset
+        return Dataset.of(outcome.dataset)
     has_lists = outcome.causes and (outcome.failed or outcome.duplicates)
     more = [f"`{name}={value!r}` publishes the others" for name, value in outcome.remedy.items() if outcome.causes]
     more += [f"`accept={outcome.remedy['accept']!r}` if that is right"] if outcome.violated else []

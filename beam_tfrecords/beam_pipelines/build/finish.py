@@ -16,7 +16,7 @@ from beam_tfrecords.beam_pipelines.build.output.previous import Previous, clean_
 from beam_tfrecords.beam_pipelines.messages.outcomes import Published, Unpublished
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.dataset.dataset import Dataset, open_published
+from beam_tfrecords.dataset.dataset import StoredDataset, open_published
 from beam_tfrecords.dataset.files import REPORT, UNCHANGED
 from beam_tfrecords.dataset.pointers import read_pinned
 from beam_tfrecords.errors import BuildError, describe_exception
@@ -124,7 +124,7 @@ def finish_in_pipeline(_: Any, *, spec: BuildSpec, publication: Publication, rep
     yield dataset.path
 
 
-def find_published(publication: Publication) -> Dataset | None:
+def find_published(publication: Publication) -> StoredDataset | None:
     """Returns the published dataset if its manifest comes from this build."""
     output = publication.output
     if not (publication.is_new or is_open(output)):
@@ -152,7 +152,7 @@ def _has_report(path: str) -> bool:
     return storage.exists(storage.join(path, REPORT))
 
 
-def _write_report(spec: BuildSpec, dataset: Dataset, *, check: storage.Check) -> str | None:
+def _write_report(spec: BuildSpec, dataset: StoredDataset, *, check: storage.Check) -> str | None:
     """Writes the report of a published dataset. A failure is printed only: the dataset stays published."""
     try:
         from beam_tfrecords.beam_pipelines.report.page import write_report

@@ -11,7 +11,7 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.terminal import counted, show
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.errors import BuildError, RequestError
 
 
@@ -19,7 +19,7 @@ def export(argv: Sequence[str]) -> int:
     """Runs the command."""
     arguments = make_parser().read_all(argv)
     dataset = open_dataset_or_files(arguments.dataset)
-    if not isinstance(dataset, Dataset):
+    if not isinstance(dataset, StoredDataset):
         raise _refuse_files(arguments.dataset, arguments.to)
     from beam_tfrecords.beam_pipelines.export.export import export_dataset
 

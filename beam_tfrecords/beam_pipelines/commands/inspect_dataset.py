@@ -24,7 +24,7 @@ from beam_tfrecords.beam_pipelines.messages.summary import format_bytes, format_
 from beam_tfrecords.beam_pipelines.messages.values import describe_value, plain_values
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.index import read_columns
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError, RequestError
@@ -67,7 +67,7 @@ def inspect(argv: Sequence[str]) -> int:
         _inspect_mapping(arguments)
         return DONE
     dataset = open_dataset_or_files(arguments.dataset)
-    if not isinstance(dataset, Dataset):
+    if not isinstance(dataset, StoredDataset):
         _inspect_files(dataset, arguments)
         return DONE
     found = _find_numbers(dataset, arguments)
@@ -93,7 +93,7 @@ def inspect(argv: Sequence[str]) -> int:
     return DONE
 
 
-def _find_numbers(dataset: Dataset, arguments: argparse.Namespace) -> dict[str, Numbers]:
+def _find_numbers(dataset: StoredDataset, arguments: argparse.Namespace) -> dict[str, Numbers]:
     """Returns the numbers of the records that the arguments choose, by split."""
     if arguments.where is not None:
         return _find_records(dataset, arguments.split, arguments.where)
@@ -107,7 +107,7 @@ def _find_numbers(dataset: Dataset, arguments: argparse.Namespace) -> dict[str, 
 
 
 def _as_json(
-    dataset: Dataset, found: Mapping[str, Numbers] | None, examples: Iterable[tuple[str, int, str | None, bytes]]
+    dataset: StoredDataset, found: Mapping[str, Numbers] | None, examples: Iterable[tuple[str, int, str | None, bytes]]
 ) -> dict[str, Any]:
     """Returns the schema and examples as one document; docs/output.md describes it."""
     return {
@@ -177,7 +177,7 @@ def _inspect_mapping(arguments: argparse.Namespace) -> None:
         _save(draw_sample(ref), arguments.save)
 
 
-def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, Numbers]:
+def _find_records(dataset: StoredDataset, split: str | None, where: str) -> dict[str, Numbers]:
     """Returns the numbers of records that satisfy a condition, by split; None searches all splits."""
     columns = RecordColumns.of(dataset)
     condition = make_condition(where, columns.schema, dataset.class_names)
@@ -191,7 +191,7 @@ def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, 
     return found
 
 
-def _describe_schema(dataset: Dataset) -> list[str]:
+def _describe_schema(dataset: StoredDataset) -> list[str]:
     """Describes name, splits, classes and features of a dataset."""
     manifest = dataset.manifest
     rows = [["split", "records", "shards", "size"]]
@@ -210,7 +210,7 @@ def _describe_schema(dataset: Dataset) -> list[str]:
     return lines
 
 
-def _describe_example(data: bytes, dataset: Dataset) -> list[str]:
+def _describe_example(data: bytes, dataset: StoredDataset) -> list[str]:
     """Describes an example, one line per feature."""
     parsed = parse_example(data)
     features = {feature.name: feature for feature in dataset.layout.features}
@@ -248,7 +248,7 @@ def _describe_numbers(mask: bytes) -> str:
     return f", numbers {', '.join(map(str, numbers[:10]))}" + (f", … {numbers[-1]}" if len(numbers) > 10 else "")
 
 
-def _draw_record(dataset: Dataset, number: int, data: bytes, save: str) -> Image.Image:
+def _draw_record(dataset: StoredDataset, number: int, data: bytes, save: str) -> Image.Image:
     """Draws the images of a record, with their boxes and masks."""
     if not any(feature.holds_image for feature in dataset.layout.features):
         raise RequestError(f"--save={save}: the records of {dataset.path} have no image", code="no_image")
@@ -315,7 +315,7 @@ def make_parser() -> Parser:
 
 
 def _read_numbered(
-    dataset: Dataset, numbered: Iterable[tuple[str, int]]
+    dataset: StoredDataset, numbered: Iterable[tuple[str, int]]
 ) -> Iterator[tuple[str, int, str | None, bytes]]:
     """Yields split, number, name of the image file or None, and serialized example of records.
 
@@ -355,7 +355,7 @@ def _read_numbered(
                 ) from error
 
 
-def _read_places(dataset: Dataset, shard: Shard) -> pa.Table | None:
+def _read_places(dataset: StoredDataset, shard: Shard) -> pa.Table | None:
     """Returns image files and offsets of the records of a shard; None if its index is missing."""
     try:
         return read_columns(storage.read_bytes(storage.join(dataset.path, shard.index or "")), ["uri", "offset"])

@@ -7,8 +7,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import Dataset
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
+from beam_tfrecords.dataset.pointers import open_latest
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.records.record_files import RecordFiles
 
 
-def open_dataset_or_files(path: str) -> Dataset | RecordFiles:
+def open_dataset_or_files(path: str) -> StoredDataset | RecordFiles:
     """Opens the finished dataset at a path, or finds the TFRecord files there.
 
     Raises:
@@ -24,7 +24,7 @@ def open_dataset_or_files(path: str) -> Dataset | RecordFiles:
       BuildError: the dataset's manifest cannot be read.
     """
     try:
-        return open_dataset(path)
+        return open_latest(path)
     except RequestError as error:
         from beam_tfrecords.beam_pipelines.commands.record_files import find_foreign_files
         from beam_tfrecords.transforms.sources.names import is_image_name

@@ -8,7 +8,7 @@ from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords.dataset.pointers import open_latest
 from beam_tfrecords.errors import BuildError
 
 
@@ -19,7 +19,7 @@ def report(argv: Sequence[str]) -> int:
       BuildError: a file of the dataset cannot be read, or the page cannot be written.
     """
     arguments = make_parser().read_all(argv)
-    dataset = open_dataset(arguments.dataset)
+    dataset = open_latest(arguments.dataset)
     from beam_tfrecords.beam_pipelines.report.index_scan import MOST_ROWS
     from beam_tfrecords.beam_pipelines.report.page import write_report
 

@@ -17,7 +17,7 @@ from beam_tfrecords.beam_pipelines.export.coco import write_coco
 from beam_tfrecords.beam_pipelines.export.file_paths import FilePaths
 from beam_tfrecords.beam_pipelines.export.rows import KEY, LABEL, SPLIT, NotTextError, RowPlan
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.published import explain_missing
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
@@ -42,7 +42,7 @@ _MOST_ROWS = 1 << 14
 
 
 def export_dataset(
-    dataset: Dataset,
+    dataset: StoredDataset,
     to: str | os.PathLike[str],
     *,
     split: str | None,
@@ -126,7 +126,7 @@ class _ChosenRecords:
       numbers: numbers of the records in the shard, in order.
     """
 
-    dataset: Dataset
+    dataset: StoredDataset
     shard: Shard
     numbers: np.ndarray
 
@@ -150,7 +150,7 @@ class _ChosenRecords:
                     yield record.data
 
 
-def _choose_records(dataset: Dataset, split: str | None, where: str | None) -> list[_ChosenRecords]:
+def _choose_records(dataset: StoredDataset, split: str | None, where: str | None) -> list[_ChosenRecords]:
     """Finds the records of a split that satisfy a condition; None stands for all.
 
     Raises:

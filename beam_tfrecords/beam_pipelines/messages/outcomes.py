@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.transforms.stats import DUPLICATE_COUNTS, Stats
 
 
@@ -23,7 +23,7 @@ class Published:
       pinned: the version that LATEST keeps naming, or None.
     """
 
-    dataset: Dataset
+    dataset: StoredDataset
     is_unchanged: bool = False
     request_metrics: Mapping[str, int] = dataclasses.field(default_factory=dict)
     report: str | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.stored_objects import StoredObjects
@@ -49,7 +49,7 @@ class Box:
         return (xmax - xmin) * (ymax - ymin)
 
 
-def find_boxes(dataset: Dataset, example: Mapping[str, Any]) -> list[Box]:
+def find_boxes(dataset: StoredDataset, example: Mapping[str, Any]) -> list[Box]:
     """Returns the boxes of a record, the largest first, so that no box covers a smaller one.
 
     Args:
@@ -103,7 +103,7 @@ def flatten(image: Image.Image) -> Image.Image:
     return image if image.mode == "L" else image.convert("RGB")
 
 
-def draw_mask(image: Image.Image, dataset: Dataset, example: Mapping[str, Any]) -> Image.Image:
+def draw_mask(image: Image.Image, dataset: StoredDataset, example: Mapping[str, Any]) -> Image.Image:
     """Colors an image where its mask is not 0, with one color per index.
 
     Args:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.index import read_columns
 from beam_tfrecords.geometry.geometry import swaps_sides
 from beam_tfrecords.storage.threads import map_in_threads
@@ -85,7 +85,7 @@ class IndexScan:
     sides: dict[tuple[str, str], np.ndarray]
 
 
-def choose_groups(dataset: Dataset) -> dict[Group, int]:
+def choose_groups(dataset: StoredDataset) -> dict[Group, int]:
     """Returns the groups to show, and the number of records of each: all classes of all splits, as far as they fit.
 
     If there are too many classes, takes classes at equal distances in the list of classes.
@@ -105,7 +105,9 @@ def choose_groups(dataset: Dataset) -> dict[Group, int]:
     return dict(list(groups.items())[: _MOST_SHOWN // 2])
 
 
-def scan_index(dataset: Dataset, names: Collection[tuple[str, str]], *, progress: ReadProgress | None) -> IndexScan:
+def scan_index(
+    dataset: StoredDataset, names: Collection[tuple[str, str]], *, progress: ReadProgress | None
+) -> IndexScan:
     """Reads the index, or the first rows of each split of a large one.
 
     Chooses the first records of each group, since the order is already a shuffle by a hash of the seed and the key.
@@ -153,7 +155,7 @@ def _find_label(rows: pa.Table, label: str) -> list[int]:
     return found
 
 
-def _read_split(dataset: Dataset, split: str, progress: ReadProgress | None) -> pa.Table:
+def _read_split(dataset: StoredDataset, split: str, progress: ReadProgress | None) -> pa.Table:
     """Reads rows of a split; adds the split, and the number of each record in it."""
     most = math.ceil(dataset.splits[split] * min(1.0, MOST_ROWS / dataset.num_records))
     shards = dataset.split_shards(split)

@@ -27,7 +27,7 @@ from beam_tfrecords.beam_pipelines.report.index_scan import (
 )
 from beam_tfrecords.beam_pipelines.report.samples import ShownRecord, read_shown, thumbnail_side
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.files import CHANGES, DUPLICATES, FAILURES, REPORT, SUCCESS, VERSION_NAME
 from beam_tfrecords.dataset.manifest import FAILURE_CHECK, GROUP_CHECK
 from beam_tfrecords.dataset.published import read_changes
@@ -55,7 +55,7 @@ _MOST_TEXT = 300
 
 
 def write_report(
-    dataset: Dataset,
+    dataset: StoredDataset,
     *,
     staging: str | None = None,
     progress: ReadProgress | None = None,
@@ -89,7 +89,7 @@ def write_report(
     return path
 
 
-def render_report(dataset: Dataset, *, progress: ReadProgress | None = None) -> str:
+def render_report(dataset: StoredDataset, *, progress: ReadProgress | None = None) -> str:
     """Renders the page. It names no path, and no time except that of the dataset, so that copies have equal pages.
 
     Args:
@@ -148,7 +148,7 @@ def render_report(dataset: Dataset, *, progress: ReadProgress | None = None) -> 
     )
 
 
-def _figures(dataset: Dataset, *, sections: Collection[str]) -> list[tuple[str, str, str | None]]:
+def _figures(dataset: StoredDataset, *, sections: Collection[str]) -> list[tuple[str, str, str | None]]:
     """Returns (name, value, section to read on) of the headline figures; the section is None if the page lacks it."""
     manifest, images = dataset.manifest, dataset.images
     size = f" {images.size[0]} x {images.size[1]}" if images.size else ""
@@ -174,7 +174,7 @@ def _figures(dataset: Dataset, *, sections: Collection[str]) -> list[tuple[str, 
     return [(name, value, section if section in sections else None) for name, value, section in found]
 
 
-def _describe_time(dataset: Dataset) -> str:
+def _describe_time(dataset: StoredDataset) -> str:
     """Returns when a version was started, by its name, or on which day the files of a dataset were written."""
     name = storage.basename(dataset.path)
     if VERSION_NAME.fullmatch(name):
@@ -192,7 +192,7 @@ def _gallery(samples: Iterable[ShownRecord]) -> dict[str | None, dict[str, list[
     return gallery
 
 
-def _classes_left_out(dataset: Dataset) -> int:
+def _classes_left_out(dataset: StoredDataset) -> int:
     """Returns the number of classes without shown records; 0 if records are not shown by class."""
     shown = {label for _, label in choose_groups(dataset)}
     return 0 if None in shown else len(set(dataset.class_names) - shown)
@@ -267,7 +267,7 @@ def _least_median_most(values: np.ndarray) -> tuple[float, float, float]:
     return float(values.min()), float(np.median(values)), float(values.max())
 
 
-def _failures(dataset: Dataset) -> list[tuple[str, int, list[dict[str, Any]]]]:
+def _failures(dataset: StoredDataset) -> list[tuple[str, int, list[dict[str, Any]]]]:
     """Returns (reason, count, first failures); reads at most 100,000 lines of the list."""
     examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for failure in _first_lines(dataset, FAILURES, FAILURE_CHECK) if dataset.manifest["failures"] else ():
@@ -277,7 +277,7 @@ def _failures(dataset: Dataset) -> list[tuple[str, int, list[dict[str, Any]]]]:
     return [(reason, reasons[reason], examples[reason]) for reason in sorted(reasons, key=lambda one: -reasons[one])]
 
 
-def _duplicates(dataset: Dataset) -> list[Mapping[str, Any]]:
+def _duplicates(dataset: StoredDataset) -> list[Mapping[str, Any]]:
     """Returns the first groups of copies and of near-duplicates; reads at most 100,000 lines of the list."""
     kinds: dict[str, list[Mapping[str, Any]]] = {"exact": [], "near": []}
     if not any(dataset.manifest[name].get("groups") for name in ("duplicates", "near_duplicates")):
@@ -306,7 +306,7 @@ def _copies(
     return [(group, shown) for group, shown in found if shown]
 
 
-def _first_lines(dataset: Dataset, name: str, check: Check) -> Iterator[dict[str, Any]]:
+def _first_lines(dataset: StoredDataset, name: str, check: Check) -> Iterator[dict[str, Any]]:
     if name in dataset.manifest["files"]:
         with storage.open_read(storage.join(dataset.path, name)) as file:
             for number in range(1, _MOST_LINES + 1):
@@ -318,7 +318,7 @@ def _first_lines(dataset: Dataset, name: str, check: Check) -> Iterator[dict[str
                     raise ValueError(f"{name}, line {number}: {error}") from error
 
 
-def _changes(dataset: Dataset) -> dict[str, Any] | None:
+def _changes(dataset: StoredDataset) -> dict[str, Any] | None:
     changes = read_changes(dataset.path) if CHANGES in dataset.manifest["files"] else None
     return changes and {
         "lines": describe_changes(dataset.manifest["reuse"], changes) or [changes.get("note", "")],
@@ -327,7 +327,7 @@ def _changes(dataset: Dataset) -> dict[str, Any] | None:
     }
 
 
-def _settings(dataset: Dataset) -> str:
+def _settings(dataset: StoredDataset) -> str:
     """Returns the settings as a spec file, without unset ones and without `output`, which the reader has to choose."""
     spec = {name: one for name, one in publish_settings(dataset.manifest["spec"]).items() if one is not None}
     return str(yaml.dump(spec, Dumper=_DUMPER, sort_keys=False, width=100, allow_unicode=True))

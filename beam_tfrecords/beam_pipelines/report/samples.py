@@ -23,12 +23,13 @@ from beam_tfrecords.beam_pipelines.report.drawing import (
     put_side_by_side,
 )
 from beam_tfrecords.beam_pipelines.report.index_scan import ChosenRecord
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.errors import BuildError, describe_exception
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.features.layouts import decoded_names
 from beam_tfrecords.reading.decoding import ReadExample
+from beam_tfrecords.reading.records import open_records
 from beam_tfrecords.tfrecord import open_stream, read_records
 from beam_tfrecords.transforms.images.jpeg_header import parse_jpeg_header
 
@@ -68,12 +69,12 @@ class ShownRecord:
     boxes: tuple[Box, ...] = ()
 
 
-def thumbnail_side(dataset: Dataset) -> int:
+def thumbnail_side(dataset: StoredDataset) -> int:
     """Returns the longer side of a thumbnail in pixels; objects and masks need larger ones."""
     return _SIDE_WITH_BOXES if {Content.OBJECTS, Content.MASK} & dataset.layout.required else _SIDE
 
 
-def read_shown(dataset: Dataset, groups: Iterable[Sequence[ChosenRecord]]) -> dict[ChosenRecord, ShownRecord]:
+def read_shown(dataset: StoredDataset, groups: Iterable[Sequence[ChosenRecord]]) -> dict[ChosenRecord, ShownRecord]:
     """Reads chosen records up to a limit of pixels, starting with the first of every group.
 
     Raises:
@@ -92,10 +93,12 @@ def read_shown(dataset: Dataset, groups: Iterable[Sequence[ChosenRecord]]) -> di
     }
 
 
-def _read_split(dataset: Dataset, split: str, chosen: Sequence[ChosenRecord]) -> Iterator[tuple[ChosenRecord, bytes]]:
+def _read_split(
+    dataset: StoredDataset, split: str, chosen: Sequence[ChosenRecord]
+) -> Iterator[tuple[ChosenRecord, bytes]]:
     """Yields records of a split, which are sorted by their numbers."""
     if dataset.compression == "none":
-        records = dataset.records(split, form="bytes").joined(_GAP_BYTES)
+        records = open_records(dataset, split, form="bytes").joined(_GAP_BYTES)
         found = records.read_batches([one.number for one in some] for some in _group(chosen))
         yield from zip(chosen, itertools.chain.from_iterable(found), strict=True)
         return
@@ -124,7 +127,7 @@ def _group(chosen: Sequence[ChosenRecord]) -> Iterator[Sequence[ChosenRecord]]:
         yield chosen[start:]
 
 
-def _describe(dataset: Dataset, chosen: ChosenRecord, data: bytes) -> ShownRecord:
+def _describe(dataset: StoredDataset, chosen: ChosenRecord, data: bytes) -> ShownRecord:
     read = ReadExample(dataset.layout.features, dataset.images, pixels=False)
     example = read(data)
     boxes = find_boxes(dataset, example)
@@ -172,7 +175,7 @@ def _open(data: bytes, side: int) -> Image.Image:
     return image.convert("RGBA" if image.has_transparency_data else "RGB")
 
 
-def _texts(dataset: Dataset, example: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _texts(dataset: StoredDataset, example: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yields labels if there may be several, classes of objects, and columns of the table."""
     for feature in dataset.layout.features:
         value = example[feature.name]

@@ -47,33 +47,6 @@ def kill_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-def kill_holders(pipes: Iterable[int]) -> None:
-    """Kills the processes whose standard output or error is one of these pipes.
-
-    Args:
-      pipes: file descriptors of the pipes' ends in this process.
-    """
-    ours = {(status.st_dev, status.st_ino) for status in map(os.fstat, pipes)}
-    _kill(process for process in _list_processes() if not ours.isdisjoint(_find_output(process)))
-
-
-def _list_processes() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid()]
-    except OSError:
-        return []
-
-
-def _find_output(process: int) -> set[tuple[int, int]]:
-    """Returns (device, inode) of a process's standard output and error."""
-    found = set()
-    for number in (1, 2):
-        with contextlib.suppress(OSError):  # the process has ended, closed the file, or belongs to another user
-            status = os.stat(f"/proc/{process}/fd/{number}")
-            found.add((status.st_dev, status.st_ino))
-    return found
-
-
 def _kill(processes: Iterable[int]) -> None:
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):

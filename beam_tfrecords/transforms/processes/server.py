@@ -6,6 +6,7 @@ It has a single thread, because a lock that another thread holds at a fork would
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import importlib
 import os
@@ -17,6 +18,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from beam_tfrecords.transforms.processes.descendants import find_children, kill_with_descendants
+
+# Makes the kernel give this process the orphans of its descendants (prctl(2)).
+_SET_CHILD_SUBREAPER = 36
 # Bytes of a number that the server sends: that of a process, or its exit code.
 NUMBER_BYTES = 4
 _MOST_FILES = 8
@@ -46,6 +51,8 @@ def serve(requests: int, alive: int, modules: Sequence[str], work: Callable[...,
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     _detach()
+    if adopt := getattr(ctypes.CDLL(None), "prctl", None):  # macOS has none
+        adopt(_SET_CHILD_SUBREAPER, 1)
     ended, waking = os.pipe()
     for pipe in (ended, waking):
         os.set_blocking(pipe, False)
@@ -73,10 +80,7 @@ def serve(requests: int, alive: int, modules: Sequence[str], work: Callable[...,
 
 
 def _detach() -> None:
-    """Detaches this process from the launcher's error output, so that a reader reaches its end with the launcher.
-
-    Workers send their output to the launcher (see `output`).
-    """
+    """Detaches this process and its workers from the launcher's error output, so that its reader reaches its end."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nowhere, number)
@@ -132,10 +136,13 @@ def _run(work: Callable[[], None]) -> NoReturn:
 
 
 def _report_ends(statuses: dict[int, int]) -> None:
-    """Reports the exit codes of the processes that have ended."""
+    """Reports the exit codes of the processes that have ended, and kills what they have left behind."""
     with contextlib.suppress(ChildProcessError):
         while (found := os.waitpid(-1, os.WNOHANG))[0]:
-            status = statuses.pop(found[0])
+            if (status := statuses.pop(found[0], None)) is None:  # an orphan
+                continue
+            for orphan in find_children() - statuses.keys():
+                kill_with_descendants(orphan)
             _send(status, os.waitstatus_to_exitcode(found[1]))
             os.close(status)
 

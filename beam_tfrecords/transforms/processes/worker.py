@@ -7,7 +7,6 @@ import functools
 import logging
 import multiprocessing
 import os
-import select
 import signal
 import sys
 import threading
@@ -21,11 +20,11 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, SampleError
-from beam_tfrecords.transforms.processes.descendants import kill_group, kill_holders, kill_with_descendants
+from beam_tfrecords.transforms.processes.descendants import kill_group, kill_with_descendants
 from beam_tfrecords.transforms.processes.fork_server import start_process
 from beam_tfrecords.transforms.processes.output import (
+    Printed,
     Reply,
-    WorkerOutput,
     flush_output,
     log_levels,
     take_log,
@@ -35,8 +34,6 @@ from beam_tfrecords.transforms.processes.process_setup import prepare_process
 
 _log = logging.getLogger(__name__)
 
-# Seconds to wait for the end of a killed process's output before killing the processes that keep it open.
-_END_SECONDS = 0.5
 # Advice for a worker that was killed.
 OUT_OF_MEMORY = (
     "the system kills a process when memory runs out; allow more, or set less with `max_image_memory` or "
@@ -79,25 +76,19 @@ class _Running:
 
     def __init__(self, *, nice: int) -> None:
         self._launcher = os.getpid()
-        self._output = WorkerOutput()
         self.connection, theirs = multiprocessing.Pipe()
         told = (log_levels(), dict(os.environ), list(sys.path), list(sys.argv), storage.current_options(), nice)
         try:
-            self._process = start_process([pipe.fileno() for pipe in (theirs, *self._output.theirs)])
+            self._process = start_process([theirs.fileno()])
             self.connection.send(told)
         except BaseException:
-            self._output.close()
             self.connection.close()
             raise
         finally:
-            for pipe in (theirs, *self._output.theirs):
-                pipe.close()
+            theirs.close()
         self.number = self._process.number
         # The connection does not show the end of the process, because forks of the process keep it open.
         self._end = self._process.sentinel
-        self._poll = select.poll()
-        for file in (self.connection.fileno(), self._end, *self._output.pipes):
-            self._poll.register(file, select.POLLIN)
 
     def receive(self, timeout: float | None) -> Any:
         """Returns the next result of the process; prints and logs its earlier output.
@@ -111,20 +102,20 @@ class _Running:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            left = None if deadline is None else max(deadline - time.monotonic(), 0)
-            ready = [file for file, _ in self._poll.poll(left and left * 1000)]
-            # Shows the output first, because the process printed it before sending the result.
-            for pipe in self._output.show():
-                self._poll.unregister(pipe)
-            if self.connection.fileno() in ready:
-                message = self.connection.recv()
-                if not isinstance(message, logging.LogRecord):
-                    return message
-                logging.getLogger(message.name).handle(message)
-            elif self._end in ready:
-                raise EOFError
-            elif left == 0:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left < 0:
                 raise WorkerTimeoutError(f"no answer within {timeout:g} seconds")
+            ready = wait([self.connection, self._end], left)
+            if self.connection in ready:
+                message = self.connection.recv()
+                if isinstance(message, Printed):
+                    message.show()
+                elif isinstance(message, logging.LogRecord):
+                    logging.getLogger(message.name).handle(message)
+                else:
+                    return message
+            elif ready:
+                raise EOFError
 
     def kill(self) -> None:
         """Kills the process and its descendants if it still runs. Works from any thread, but does nothing in a fork."""
@@ -137,12 +128,6 @@ class _Running:
         # Kills descendants that outlive the process.
         kill_group(self.number)
         self.connection.close()
-        deadline = time.monotonic() + _END_SECONDS
-        while self._output.pipes and (left := deadline - time.monotonic()) > 0:
-            wait(self._output.pipes, left)
-            self._output.show()
-        kill_holders(self._output.pipes)
-        self._output.close()
         code = self._process.find_exit_code()
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
@@ -261,21 +246,20 @@ def _ignore_termination() -> None:
     unblock()
 
 
-def serve(alive: int, connection_file: int, *output: int) -> None:
+def serve(alive: int, connection_file: int) -> None:
     """Calls the functions that the launcher sends until it closes the connection. A forked process starts here.
 
     Args:
       alive: file descriptor of a pipe that ends with the launcher.
       connection_file: file descriptor of the connection to the launcher.
-      output: file descriptors of the pipes to print to, as for `take_output`.
     """
     # Its own process group lets the launcher find its descendants, and keeps signals of the terminal away.
     os.setpgid(0, 0)
     _ignore_termination()
-    take_output(output)
     connection: Connection = Connection(connection_file)
     levels, environment, path, arguments, options, nice = connection.recv()
     reply = Reply(connection)
+    take_output(reply)
     take_log(reply, levels)
     os.nice(nice)
     # The fork server still has the environment from its own start.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import Dataset, DatasetRef
+from beam_tfrecords.dataset.dataset import DatasetRef, StoredDataset
 from beam_tfrecords.dataset.files import CHANGES, SHARDS
 from beam_tfrecords.dataset.manifest import CHANGES_FORMAT, Shard
 from beam_tfrecords.transforms.publishing.guards import GuardResult, evaluate
@@ -117,7 +117,9 @@ class History:
         )
 
 
-def describe_changes(stats: Stats, *, previous: Dataset, files: Iterable[str], splits: Iterable[str]) -> dict[str, Any]:
+def describe_changes(
+    stats: Stats, *, previous: StoredDataset, files: Iterable[str], splits: Iterable[str]
+) -> dict[str, Any]:
     """Describes how the samples changed since a previous dataset.
 
     Args:

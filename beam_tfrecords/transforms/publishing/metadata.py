@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.files import CARD, CROISSANT, MANIFEST
 from beam_tfrecords.dataset.label_files import label_files
 from beam_tfrecords.dataset.manifest import Shard
@@ -46,7 +46,7 @@ def write_files(
       shards: shards of the dataset.
       check: as in `storage.open_new`.
     """
-    dataset, image = Dataset(publication.output, described, tuple(shards), "", ""), publication.image
+    dataset, image = StoredDataset(publication.output, described, tuple(shards), "", ""), publication.image
     if size := described.get("array_size"):
         image = dataclasses.replace(image, image_size=size, resize_mode=ResizeMode.EXACT, upscale=True)
     metadata = write_metadata(
@@ -65,7 +65,7 @@ def write_files(
     return dict(zip((name for name, _ in contents), written, strict=True))
 
 
-def _card_lines(dataset: Dataset) -> Iterator[str]:
+def _card_lines(dataset: StoredDataset) -> Iterator[str]:
     """Yields the lines of the dataset card `README.md`: what it is and how to read it, from the manifest alone."""
     manifest, spec = dataset.manifest, dataset.manifest["spec"]
     yield f"# {_text(manifest['name'])}\n"
@@ -131,7 +131,7 @@ _MOST_INLINE = 10_000
 _TERMS = json.loads((importlib.resources.files(__package__) / "croissant_terms.json").read_bytes())
 
 
-def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
+def write_croissant(dataset: StoredDataset, files: Mapping[str, bytes]) -> bytes:
     """Returns `croissant.json`, from the manifest. Very many class names are referenced as a separate file.
 
     Args:
@@ -170,7 +170,7 @@ def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
     return json_file(_fill(_TERMS["dataset"], known))
 
 
-def _describe_shards(dataset: Dataset) -> str:
+def _describe_shards(dataset: StoredDataset) -> str:
     """Describes the shards, and the shape and type of arrays, which the index lacks."""
     images, what = dataset.images, "TFRecord files of tf.train.Example."
     arrays = [feature.name for feature in dataset.layout.features if feature.field == ARRAY_FIELD]

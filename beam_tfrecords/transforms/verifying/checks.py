@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import crc32c, storage
-from beam_tfrecords.dataset.dataset import Dataset, DatasetRef
+from beam_tfrecords.dataset.dataset import DatasetRef, StoredDataset
 from beam_tfrecords.dataset.files import MANIFEST, SUCCESS
 from beam_tfrecords.dataset.index import read_batches
 from beam_tfrecords.dataset.manifest import Shard
@@ -89,7 +89,7 @@ class ShardCheck:
     counts: str | None = None
 
     @classmethod
-    def of(cls, dataset: Dataset) -> ShardCheck:
+    def of(cls, dataset: StoredDataset) -> ShardCheck:
         """Makes the check for the shards of a dataset.
 
         Raises:
@@ -307,7 +307,7 @@ def read_shards(group: range, ref: DatasetRef) -> Iterator[Shard]:
 _open = functools.lru_cache(maxsize=1)(DatasetRef.open)
 
 
-def verify_files(dataset: Dataset) -> Iterator[Finding]:
+def verify_files(dataset: StoredDataset) -> Iterator[Finding]:
     """Checks the dataset as a whole: which files it has, and the checksums of all but the shards and their indices."""
     if not dataset.is_whole:
         yield Finding(MANIFEST, "has been changed since it was published")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import DUPLICATES, FAILURES, FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords.dataset.pointers import open_latest
 from beam_tfrecords.dataset.published import read_pointer
 from beam_tfrecords.dataset.versions import State, Version, delete_dataset_files
 from beam_tfrecords.errors import BuildError, RequestError
@@ -184,7 +184,7 @@ def _is_list_of_ours(output: str, name: str) -> bool:
 def _files_of_dataset(output: str) -> set[str]:
     """Returns the files of the finished dataset; empty if the `_SUCCESS` in the folder is foreign."""
     try:
-        return {*open_dataset(output).files, SUCCESS, REPORT}
+        return {*open_latest(output).files, SUCCESS, REPORT}
     except BuildError:
         return set()
     except RequestError as error:

@@ -151,14 +151,13 @@ def print_all() -> None:
     print("a line", "ä € 😀")
     print("no line", end="")
     sys.stderr.write("an error\n")
-    os.write(1, b"; by the system\n")
-    os.write(1, b"\xff\n")
+    sys.stdout.buffer.write(b"; of bytes \xff\n")
 
 
 def test_what_a_function_prints_is_printed_here_before_its_result_is_returned(worker, capsys):
     worker.call(print_all)
     out, err = capsys.readouterr()
-    assert sorted(out.splitlines()) == sorted(["a line ä € 😀", "; by the system", "\\xff", "no line"])
+    assert sorted(out.splitlines()) == sorted(["a line ä € 😀", "; of bytes \\xff", "no line"])
     assert err == "an error\n"
 
 
@@ -229,9 +228,8 @@ def log_unpicklable() -> None:
     logging.getLogger("steps").warning("a lock: %r", multiprocessing.get_context("fork").Lock())
 
 
-def test_a_fork_of_a_worker_logs_and_the_result_is_whole(worker, capsys):
+def test_forks_of_a_worker_that_log_leave_the_result_whole(worker):
     assert worker.call(log_in_forks) == [None] * 8
-    assert capsys.readouterr().err.count("warning") == 8
 
 
 def log_in_forks() -> list[None]:

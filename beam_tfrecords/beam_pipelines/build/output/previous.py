@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.dataset.dataset import Dataset, open_published
+from beam_tfrecords.dataset.dataset import StoredDataset, open_published
 from beam_tfrecords.dataset.files import SUCCESS, VERSION_NAME
 from beam_tfrecords.dataset.pointers import find_latest_damage, point_to, read_pinned
 from beam_tfrecords.dataset.published import read_latest
@@ -51,11 +51,11 @@ class Previous:
       names: names of the finished versions.
     """
 
-    version: Dataset | None
-    reused: Dataset | None
+    version: StoredDataset | None
+    reused: StoredDataset | None
     notes: tuple[str, ...] = ()
     warning: str | None = None
-    newest: Dataset | None = None
+    newest: StoredDataset | None = None
     names: tuple[str, ...] = ()
 
 
@@ -158,7 +158,7 @@ def would_repeat(previous: Previous, spec: BuildSpec, metadata: Mapping[str, Any
     )
 
 
-def open_newest(root: str) -> tuple[Dataset | None, tuple[str, ...]]:
+def open_newest(root: str) -> tuple[StoredDataset | None, tuple[str, ...]]:
     """Opens the version that `LATEST` names, or the newest whole one.
 
     Args:
@@ -220,7 +220,7 @@ def read_version(folder: str) -> str | None:
 
 
 def plan_reuse(
-    spec: BuildSpec, previous: Dataset | None, *, versions: Mapping[str, str], blocks: Mapping[str, int]
+    spec: BuildSpec, previous: StoredDataset | None, *, versions: Mapping[str, str], blocks: Mapping[str, int]
 ) -> tuple[ReusePlan | None, str]:
     """Plans how to reuse records of a previous dataset; also returns why none can be reused, or "" if some can.
 

@@ -20,10 +20,9 @@ from beam_tfrecords.beam_pipelines.messages.values import format_time
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_state
 from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, JobState, Phase, Run, is_advancing, read_job
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
-from beam_tfrecords.dataset.dataset import Dataset, open_published
+from beam_tfrecords.dataset.dataset import StoredDataset, open_published
 from beam_tfrecords.dataset.files import SUCCESS, UNCHANGED
-from beam_tfrecords.dataset.opening import open_dataset
-from beam_tfrecords.dataset.pointers import find_latest_damage, find_pin_damage, read_pinned
+from beam_tfrecords.dataset.pointers import find_latest_damage, find_pin_damage, open_latest, read_pinned
 from beam_tfrecords.dataset.published import read_latest
 from beam_tfrecords.dataset.schema import fields, moment, read_json, text
 from beam_tfrecords.dataset.versions import State, Version, is_being_removed, list_versions, read_listed
@@ -171,7 +170,7 @@ def describe_status(output: str, *, now: float) -> OutputState:
         pinned=pinned,
         last_unchanged=_read_unchanged(output),
         removed_versions=_find_removed(output, versions, there=[version.name for version in folders]),
-        dataset=_describe_dataset(open_dataset(output)) if storage.exists(storage.join(output, SUCCESS)) else None,
+        dataset=_describe_dataset(open_latest(output)) if storage.exists(storage.join(output, SUCCESS)) else None,
         versions=versions,
         # Folders that only have the name of a version: copies, renamed versions, a user's own.
         not_versions=[version.name for version in folders if version.name not in ours],
@@ -324,7 +323,7 @@ def _find_removed(output: str, versions: Iterable[dict[str, Any]], *, there: Ite
     return sorted(known.difference(there))
 
 
-def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
+def _describe_dataset(dataset: StoredDataset) -> dict[str, Any]:
     return {
         "published": format_time(storage.stat(storage.join(dataset.path, SUCCESS)).modified),
         **{name: find_metric(dataset.manifest, name) for name in HEADERS},

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import Dataset
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.files import REPORT
 from beam_tfrecords.dataset.index import CONVERSION_COLUMNS, fits_packed_hash
 from beam_tfrecords.dataset.manifest import Shard
@@ -93,7 +93,7 @@ class DatasetSource(Source):
 
     def __init__(
         self,
-        datasets: Mapping[str, Dataset],
+        datasets: Mapping[str, StoredDataset],
         files: Sequence[Partition],
         shards: Mapping[str, tuple[str, Shard]],
         joins: Sequence[JoinedTable],
@@ -331,7 +331,7 @@ class DatasetSource(Source):
         return tuple(pack_polygons([corners.ravel().tolist()]) for corners in polygons)
 
 
-def open_datasets(datasets: Mapping[str, Dataset], request: OpenRequest) -> MakeSource:
+def open_datasets(datasets: Mapping[str, StoredDataset], request: OpenRequest) -> MakeSource:
     """Finds the shards.
 
     Args:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.dataset import Dataset, is_dataset
+from beam_tfrecords.dataset.dataset import StoredDataset, is_dataset
 from beam_tfrecords.dataset.files import LABEL_MAP, MANIFEST, SUCCESS
 from beam_tfrecords.dataset.label_files import label_files, label_map, parse_label_map, read_label_file
-from beam_tfrecords.dataset.opening import open_dataset
+from beam_tfrecords.dataset.pointers import open_latest
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.layouts import NAMED, Layout, parse_layout
 from beam_tfrecords.reading.index_files import read_index
@@ -23,14 +23,14 @@ from beam_tfrecords.transforms.sources.tables.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.tables.table import ReadTable, Row
 
 
-def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
+def find_datasets(paths: Sequence[str]) -> dict[str, StoredDataset]:
     """Returns input -> dataset if the inputs are beam-tfrecords datasets; opens the version that LATEST names.
 
     Raises:
       RequestError: only some inputs are datasets, or a manifest was changed.
       BuildError: a dataset is damaged.
     """
-    found = {path: open_dataset(path) for path in paths if is_dataset(path)}
+    found = {path: open_latest(path) for path in paths if is_dataset(path)}
     changed = next((path for path, dataset in found.items() if not dataset.is_whole), None)
     if changed is not None:
         raise RequestError(
@@ -49,7 +49,7 @@ def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
     return found
 
 
-def _refuse_edited_names(path: str, dataset: Dataset) -> None:
+def _refuse_edited_names(path: str, dataset: StoredDataset) -> None:
     """Refuses a dataset whose files of class names were edited: its records have the names of the manifest."""
     names = list(dataset.class_names)
     lists = label_files(dataset.layout, names)
@@ -72,7 +72,9 @@ def _refuse_edited_names(path: str, dataset: Dataset) -> None:
             )
 
 
-def join_datasets(datasets: Mapping[str, Dataset], joins: Sequence[JoinedTable]) -> tuple[list[JoinedTable], list[str]]:
+def join_datasets(
+    datasets: Mapping[str, StoredDataset], joins: Sequence[JoinedTable]
+) -> tuple[list[JoinedTable], list[str]]:
     """Chooses the keys of the tables that the request joins to records; returns the tables, and notes.
 
     Raises:
@@ -88,7 +90,7 @@ def join_datasets(datasets: Mapping[str, Dataset], joins: Sequence[JoinedTable])
     return fit_all(joins, ReadTable(",".join(datasets), ("key",), read))
 
 
-def common_layout(datasets: Mapping[str, Dataset]) -> Layout:
+def common_layout(datasets: Mapping[str, StoredDataset]) -> Layout:
     """Returns the common layout of all inputs.
 
     Raises:
@@ -125,7 +127,7 @@ def join_layout(layout: Layout, joins: Iterable[JoinedTable]) -> dict[str, Any]:
     return words
 
 
-def common_image_spec(datasets: Sequence[Dataset]) -> ImageSpec | None:
+def common_image_spec(datasets: Sequence[StoredDataset]) -> ImageSpec | None:
     """Returns the common image settings of all datasets; None if they differ."""
     # Stored masks have their final numbers.
     names = {setting.name for setting in settings_of(ImageSpec)} - {"mask_colors", "mask_values"}
