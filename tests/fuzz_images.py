@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.images.masks import read_mask
 from beam_tfrecords.transforms.processes.isolation import TimeLimit
-from beam_tfrecords.transforms.processes.process_setup import prepare_process
+from beam_tfrecords.transforms.processes.worker import prepare_process
 from tests.image_checks import lossless_jpeg
 from tests.image_writers import P3_COLORANTS, avif_grid, bmp_rle8, icc_profile, png_file, png_packed, tiff_file
 

@@ -40,7 +40,12 @@ class Converter:
     def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
         examples = [one.example or b"" for one in prepared]
         columns = {name: [""] * len(refs) for name in ("sample_hash", "content_hash")}
-        listed = {"key": refs.keys, "uri": refs.uris(), "fingerprint": refs.fingerprints(), "label": [None] * len(refs)}
+        listed = {
+            "key": refs.keys,
+            "uri": refs.uris(),
+            "fingerprint": refs.each("fingerprint"),
+            "label": [None] * len(refs),
+        }
         return ConvertedBatch(examples, list(map(masked_crc32c, examples)), [()] * len(refs), {**listed, **columns})
 
 

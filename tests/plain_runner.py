@@ -28,8 +28,8 @@ from beam_tfrecords.beam_pipelines.runners.local_runner import LocalRunner
 from beam_tfrecords.dataset.files import REPORT
 from beam_tfrecords.errors import BuildError, SampleError
 from beam_tfrecords.transforms.blocks import guard, reuse
-from beam_tfrecords.transforms.processes.process_setup import prepare_process
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
+from beam_tfrecords.transforms.processes.worker import prepare_process
 from beam_tfrecords.transforms.publishing import metadata
 
 _WINDOWING = Windowing(GlobalWindows())

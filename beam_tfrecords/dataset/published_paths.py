@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import os
 import posixpath
 import re
-import sys
 from collections.abc import Iterable
 from urllib.parse import unquote
 
@@ -20,7 +18,7 @@ from beam_tfrecords.storage.members import archive_of
 _ELSEWHERE = "@"
 _WILDCARD = re.compile(r"[*?[{]")
 _FILE_URI = re.compile("file://(?:localhost)?/")
-_CODE_FILE = re.compile(r'File "(/[^"\n]*)"')
+_CODE_FILE = re.compile(r'File "/(?:[^"\n]*/)?([^"/\n]*)"')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,16 +113,8 @@ class PublishedPaths:
         return text
 
     def publish_traceback(self, trace: str) -> str:
-        """Replaces the paths of the request in a traceback; paths of code start where Python imports from."""
-        if self.roots is None:
-            return trace
-        folders = sorted((f"{folder.rstrip('/')}/" for folder in map(os.path.abspath, sys.path)), key=len, reverse=True)
-
-        def shorten(found: re.Match[str]) -> str:
-            known = next((folder for folder in folders if found[1].startswith(folder)), None)
-            return f'File "{found[1][len(known) :] if known else posixpath.basename(found[1])}"'
-
-        return self.publish_text(_CODE_FILE.sub(shorten, trace))
+        """Replaces the paths of the request in a traceback; files of code lose their folders."""
+        return trace if self.roots is None else self.publish_text(_CODE_FILE.sub(r'File "\1"', trace))
 
     def location(self, salt: str) -> str | None:
         """Returns a digest of where the input is; None if it has no local paths.

@@ -124,11 +124,6 @@ class Field:
         # Functions of the table cannot be pickled.
         return find_field, (self.name,)
 
-    @property
-    def is_of_image(self) -> bool:
-        """Whether the value comes from an image or mask of the sample, so that a reused record has it."""
-        return self.of_image is not None or self.stored in (Stored.IMAGE, Stored.MASK)
-
 
 _IMAGE = frozenset({Content.IMAGE})
 _ARRAY = frozenset({Content.IMAGE, Content.ARRAY})

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from beam_tfrecords.features import example_pb2
 from beam_tfrecords.features.layouts import Layout
-from beam_tfrecords.features.wire import read_fields
 
 # Feature -> its type, "" for none, and its values.
 ParsedExample: TypeAlias = "Mapping[str, tuple[str, list[Any]]]"
@@ -25,12 +26,7 @@ def parse_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
     Raises:
       ValueError: the data is not an example.
     """
-    try:
-        example = example_pb2.Example.FromString(data)
-    except DecodeError as error:
-        raise ValueError(f"not a tf.train.Example: {error}") from error
-    features = example.features.feature
-    return {name: _values_of(features[name]) for name in sorted(features)}
+    return _values_in(_parse(data, example_pb2.Example))
 
 
 def parse_plain_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
@@ -39,9 +35,36 @@ def parse_plain_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
     Raises:
       ValueError: the data is not an example, or is a `SequenceExample` with lists.
     """
-    if any(number == _LISTS and isinstance(value, bytes) for number, value in read_fields(data)):
+    example = _parse(data, example_pb2.Example)
+    if any(number == _LISTS and isinstance(value, bytes) for number, value in _unknown_fields(example)):
         raise ValueError("it is a SequenceExample; expected an Example")
-    return parse_example(data)
+    return _values_in(example)
+
+
+def read_fields(data: bytes) -> list[tuple[int, Any]]:
+    """Returns the number and the value of each field of a message of an unknown class: an integer, or bytes.
+
+    Raises:
+      ValueError: the data is not a message.
+    """
+    return _unknown_fields(_parse(data, Empty))
+
+
+def _parse(data: bytes, kind: Any) -> Any:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise ValueError(f"not a tf.train.Example: {error}") from error
+
+
+def _unknown_fields(message: Any) -> list[tuple[int, Any]]:
+    fields: Any = UnknownFieldSet(message)
+    return [(field.field_number, field.data) for field in fields]
+
+
+def _values_in(example: example_pb2.Example) -> dict[str, tuple[str, list[Any]]]:
+    features = example.features.feature
+    return {name: _values_of(features[name]) for name in sorted(features)}
 
 
 def _values_of(feature: example_pb2.Feature) -> tuple[str, list[Any]]:

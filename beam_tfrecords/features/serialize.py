@@ -10,7 +10,7 @@ from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features import example_pb2, wire
-from beam_tfrecords.features.fields import SOURCE_ID
+from beam_tfrecords.features.fields import SOURCE_ID, Stored
 from beam_tfrecords.features.layouts import Feature, Layout
 
 # Integers of fewer digits always fit.
@@ -48,9 +48,9 @@ def read_fields(layout: Layout, data: bytes, *, with_ids: bool = True) -> dict[s
     """
     features = example_pb2.Example.FromString(data).features.feature
     return {
-        feature.field: list(getattr(features[feature.name], f"{feature.type}_list").value)
-        for feature in layout.features
-        if feature.kind.is_of_image or (with_ids and feature.field == SOURCE_ID)
+        one.field: list(getattr(features[one.name], f"{one.type}_list").value)
+        for one in layout.features
+        if one.kind.of_image or one.kind.stored in (Stored.IMAGE, Stored.MASK) or (with_ids and one.field == SOURCE_ID)
     }
 
 

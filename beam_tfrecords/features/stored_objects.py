@@ -50,11 +50,6 @@ class StoredObjects:
         return {field: feature.name for field, feature in self.features.items()}
 
     @functools.cached_property
-    def has_sides(self) -> bool:
-        """Whether the features have a side of a box."""
-        return not self.features.keys().isdisjoint((BOXES, *BOX_SIDES))
-
-    @functools.cached_property
     def has_boxes(self) -> bool:
         """Whether the features have all sides of a box."""
         return BOXES in self.features or self.features.keys() >= {*BOX_SIDES}

@@ -6,8 +6,6 @@
 
 Each list is `repeated value = 1`, numbers packed (tensorflow/core/example/feature.proto). Protobuf itself copies every
 value to a message and from there to the result, which took 392 µs for an image of 500 KB; this code takes 12 µs.
-
-`read_fields` reads the fields of any message without its class.
 """
 
 from __future__ import annotations
@@ -15,15 +13,13 @@ from __future__ import annotations
 import functools
 import itertools
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 # Tag of field 1 of a message, of any type with a length (protobuf.dev/programming-guides/encoding).
 _FIRST: Final = b"\x0a"
 # Tags of the kinds of lists.
 _BYTES, _FLOATS, _INTS = b"\x0a", b"\x12", b"\x1a"
-# Wire types (protobuf.dev/programming-guides/encoding): varint, 8 bytes, length-delimited, 4 bytes.
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _INT64_BITS = (1 << 64) - 1
 # Copying a value of up to this size is faster than keeping it as a separate piece.
 _SMALL_BYTES = 4096
@@ -143,41 +139,3 @@ def _entry_head(name: str, kind: bytes, length: int) -> bytes:
 def _key(name: str) -> bytes:
     data = name.encode()
     return _FIRST + varint(len(data)) + data
-
-
-def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes | None]]:
-    """Yields the number and the value of each field of a message.
-
-    The value is an integer for a varint, bytes for a field with a length, and None for a number of fixed size.
-
-    Raises:
-      ValueError: the data is not a message.
-    """
-    at = 0
-    while at < len(message):
-        tag, at = _read_varint(message, at)
-        number, kind = tag >> 3, tag & 7
-        if kind == _VARINT:
-            value, at = _read_varint(message, at)
-            yield number, value
-            continue
-        length = {_FIXED64: 8, _FIXED32: 4}.get(kind, 0)
-        if kind == _LENGTH:
-            length, at = _read_varint(message, at)
-        elif not length:
-            raise ValueError(f"a field of the unknown wire type {kind}")
-        if at + length > len(message):
-            raise ValueError("a field ends beyond its message")
-        yield number, message[at : at + length] if kind == _LENGTH else None
-        at += length
-
-
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """Returns a varint and the position after it."""
-    value = shift = 0
-    while at < len(message) and shift < 64:
-        byte = message[at]
-        value, at, shift = value | (byte & 0x7F) << shift, at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-    raise ValueError("a number does not end")

@@ -11,8 +11,7 @@ import numpy as np
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.fields import Stored
 from beam_tfrecords.features.layouts import Feature, Layout
-from beam_tfrecords.reading.record_sources import DatasetRecords
-from beam_tfrecords.reading.records import Records
+from beam_tfrecords.reading.records import DatasetRecords, Records
 from beam_tfrecords.reading.shuffling import mix_order
 
 
@@ -90,8 +89,6 @@ def _check_layouts(layouts: Sequence[Layout]) -> None:
 
 
 def _kind(feature: Feature) -> str:
-    what = "an image" if feature.holds_image else "a mask" if feature.kind.stored is Stored.MASK else feature.type
+    what = "an image" if feature.holds_image else "a mask" if feature.kind.stored is Stored.MASK else feature.shown_type
     classes = f", the {feature.class_value.name.lower()} of a class" if feature.class_value else ""
-    if feature.is_class:
-        what = f"a class of {', '.join(feature.class_names)}"
-    return f"{what}{classes}{', several' if feature.several else ''}{f' [{feature.length}]' if feature.length else ''}"
+    return f"{what}{classes}{f' of {list(feature.class_names)}' if feature.is_class else ''}"

@@ -10,11 +10,10 @@ import numpy as np
 
 from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.features.column_ranges import axes_of
-from beam_tfrecords.features.fields import KEYPOINTS, POLYGON, POLYGON_POINTS, Per
+from beam_tfrecords.features.fields import BOX_SIDES, BOXES, KEYPOINTS, POLYGON, POLYGON_POINTS, Per
 from beam_tfrecords.features.layouts import Feature
 from beam_tfrecords.features.stored_objects import StoredObjects
-from beam_tfrecords.geometry.geometry import Geometry, plan
-from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
+from beam_tfrecords.geometry.geometry import Geometry, map_points, move_boxes, plan, see_points
 from beam_tfrecords.geometry.sizes import FIXED_MODES, ImageSize, ResizeMode, read_image_size
 
 # In pixels; a smaller side of an object is a rounding error.
@@ -160,7 +159,7 @@ def move_objects(
     if name := names.get(POLYGON):
         example[name] = move(example[name])
         points_of_each = example[names[POLYGON_POINTS]]
-    if not objects.has_sides:
+    if names.keys().isdisjoint((BOXES, *BOX_SIDES)):
         return
     moved_boxes = move_boxes(objects.boxes(example) * np.array(size * 2, float), size, to_new, final, noise=NOISE)
     objects.set_boxes(example, (moved_boxes.boxes / np.array(final * 2)).astype(np.float32))

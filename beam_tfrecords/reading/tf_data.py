@@ -115,12 +115,7 @@ def load(
     """
     _check_numbers(batch_size=batch_size, seed=seed, num_objects=num_objects)
     _check_numbers(num_readers=num_readers, reader_index=reader_index, may_be_none=False)
-    _check_switches(
-        decode=decode,
-        drop_remainder=drop_remainder,
-        as_supervised=as_supervised,
-        multi_hot=multi_hot,
-    )
+    _check_switches(decode=decode, drop_remainder=drop_remainder, as_supervised=as_supervised, multi_hot=multi_hot)
     if not isinstance(shuffle, bool):
         _check_numbers(shuffle=shuffle, may_be_none=False)
     if not (transform is None or callable(transform)):

@@ -11,7 +11,6 @@ import tensorflow_datasets as tfds
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords.features.parse import parse_example
-from beam_tfrecords.transforms.publishing import metadata
 
 pytestmark = pytest.mark.nightly
 
@@ -60,18 +59,6 @@ def test_every_record_is_found_by_croissant(out):
         assert classes[label] == values["label"].decode()
         found.append(example)
     assert sorted(found) == sorted(dataset.records(form="bytes"))
-
-
-def test_very_many_classes_are_read_from_the_file_of_their_names(out, tmp_path, monkeypatch):
-    monkeypatch.setattr(metadata, "_MOST_INLINE", 1)
-    names = (out / "label.labels.txt").read_bytes()
-    dataset = open_dataset(out)
-    (tmp_path / "label.labels.txt").write_bytes(names)
-    (tmp_path / "croissant.json").write_bytes(metadata.write_croissant(dataset, {"label.labels.txt": names}))
-    described = mlcroissant.Dataset(jsonld=str(tmp_path / "croissant.json"))
-    assert described.metadata.ctx.issues.errors == set()
-    classes = {row["classes/index"]: row["classes/name"].decode() for row in described.records("classes")}
-    assert classes == dict(enumerate(dataset.class_names))
 
 
 def test_croissant_of_a_table_without_images_is_valid(tmp_path, build):

@@ -37,7 +37,7 @@ from beam_tfrecords.transforms.sources.source_spec import Fingerprint
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.blocks.filtering import Condition
-    from beam_tfrecords.transforms.mapping.map_sample import MapSample
+    from beam_tfrecords.transforms.mapping.open_sample import MapSample
     from beam_tfrecords.transforms.publishing.changes import History
 
 # Bytes of an index row beside its key.
@@ -179,7 +179,6 @@ def resolve_build(
         folder=plan.folder,
         name=spec.name,
         layout=layout,
-        image=spec.image,
         class_names=class_names.names,
         listed_classes=frozenset(name for name, count in class_names.count(listing.labels).items() if count),
         listed=dict(listing.samples),
@@ -220,7 +219,7 @@ def _find_map(spec: BuildSpec, layout: Layout, records: Layout | None) -> MapSam
     if spec.map is None:
         return None
     # Only builds with a function need these modules.
-    from beam_tfrecords.transforms.mapping.map_sample import MapSample
+    from beam_tfrecords.transforms.mapping.open_sample import MapSample
 
     return MapSample(spec.map, spec.image, layout, records)
 

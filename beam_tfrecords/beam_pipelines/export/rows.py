@@ -22,6 +22,7 @@ from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.stored_objects import StoredObjects
 from beam_tfrecords.reading.decoding import ReadExample, decode_mask
 from beam_tfrecords.transforms.images.formats import sniff
+from beam_tfrecords.transforms.images.raw_pixels import npy_file
 from beam_tfrecords.transforms.objects.polygons import run_lengths
 
 KEY, SPLIT, LABEL, LABELS, OBJECTS, SOURCE_ID = "key", "split", "label", "labels", "objects", "source_id"
@@ -193,7 +194,7 @@ class RowPlan:
         # Several images have one size.
         shape = (*(self.images.size or size), -1)
         pixels = [np.frombuffer(data, self.images.dtype).reshape(shape) for data in stored]
-        return [("npy", _npy(one)) if self.images.array_type else ("png", _png(one)) for one in pixels]
+        return [("npy", npy_file(one)) if self.images.array_type else ("png", _png(one)) for one in pixels]
 
 
 class NotTextError(Exception):
@@ -225,10 +226,4 @@ def _extension(data: bytes) -> str:
 def _png(pixels: np.ndarray) -> bytes:
     file = io.BytesIO()
     Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG", compress_level=1)
-    return file.getvalue()
-
-
-def _npy(array: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.lib.format.write_array(file, array, allow_pickle=False)
     return file.getvalue()

@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.blocks.filtering import Condition
     from beam_tfrecords.transforms.blocks.reuse import ReusePlan
-    from beam_tfrecords.transforms.mapping.map_sample import MapSample
+    from beam_tfrecords.transforms.mapping.open_sample import MapSample
 
 
 def _keep(refs: RefColumns) -> RefColumns:

@@ -11,8 +11,7 @@ import enum
 import functools
 import json
 import logging
-import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -36,7 +35,7 @@ from beam_tfrecords.transforms.workspace.counts import add_block, add_step
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.blocks.reuse import BlockReuse
-    from beam_tfrecords.transforms.mapping.map_sample import MapSample
+    from beam_tfrecords.transforms.mapping.open_sample import MapSample
 
 # Limits of a batch that is held before writing: samples, and bytes of their converted images and long values. Writing
 # photos one by one took 5% of the time of a build.
@@ -149,7 +148,7 @@ def _write_block(
       is_first: as in `guarded`.
     """
     folder = BuildFolder(plan.folder)
-    seen, clock = FilesSeen(hashes_files=plan.hashes_files), Stopwatch()
+    seen = FilesSeen(hashes_files=plan.hashes_files)
     reuse = plan.reuse.open(plan.convert, (split, number)) if plan.reuse else None
 
     def needs_images(refs: RefColumns) -> list[bool]:
@@ -172,15 +171,13 @@ def _write_block(
         guard(plan.convert.prepare) as prepare,
         guard(plan.map.apply, what="the function of `map`") if plan.map else contextlib.nullcontext() as apply,
     ):
-        samples = _SampleWriter(plan, split, writer, counts, clock, reuse, prepare, apply)
+        samples = _SampleWriter(plan, split, writer, counts, reuse, prepare, apply)
         for refs, fetched in fetch(
             map(seen.look_up, batches), needs_images=needs_images, max_file_size=plan.max_file_size
         ):
-            clock.lap("read")
             samples.add(seen.hash_bytes(refs, fetched), fetched)
         samples.flush()
         parts = tuple(writer.close())
-        clock.lap("write")
     lists = {"failures": "".join(samples.failures), "changes": reuse.lines() if reuse else ""}
     counts.update(reuse.counts if reuse else {})
     return BlockResult(
@@ -191,7 +188,7 @@ def _write_block(
         {kind: _write_lines(folder.block_list(kind, stem), lines.encode()) for kind, lines in lists.items() if lines},
         run_id=samples.run_id,
         files_seen=seen.digest,
-        msec=clock.msec,
+        is_resumed=False,
     )
 
 
@@ -199,25 +196,6 @@ def _write_lines(path: str, data: bytes) -> tuple[str, int]:
     """Writes a file; returns its path and size in bytes."""
     storage.write_bytes(path, data)
     return path, len(data)
-
-
-class Stopwatch:
-    """Adds up the time spent in each step of a loop."""
-
-    def __init__(self) -> None:
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._last = time.perf_counter()
-
-    def lap(self, step: str) -> None:
-        """Adds the time since the previous call to a step."""
-        now = time.perf_counter()
-        self._seconds[step] += now - self._last
-        self._last = now
-
-    @property
-    def msec(self) -> dict[str, int]:
-        """Step -> milliseconds spent in it."""
-        return {step: round(1000 * seconds) for step, seconds in self._seconds.items()}
 
 
 class _Left(enum.Enum):
@@ -258,7 +236,6 @@ class _SampleWriter:
     split: str
     writer: PartWriter
     counts: Counter[Key]
-    clock: Stopwatch
     reuse: BlockReuse | None
     prepare: Convert[PreparedSample | SampleError]
     apply: Convert[Any] | None
@@ -277,7 +254,6 @@ class _SampleWriter:
         if not (self.reuse or self.apply or any(fetched)):
             self.flush()
             self._write(refs, [_Converted(_ROW, None, size) for size in refs.each("size")])
-            self.clock.lap("write")
             return
         start = 0
         for index, ref in enumerate(refs):
@@ -289,17 +265,14 @@ class _SampleWriter:
                 self.flush()
         if start < len(refs):
             self._hold(refs.slice(start, len(refs)))
-        self.clock.lap("convert")
 
     def flush(self) -> None:
         """Writes the samples that are held."""
-        self.clock.lap("convert")
         converted, refs, mapped = self._converted, self._refs, self._mapped
         self._converted, self._refs, self._mapped, self._size = [], [], [], 0
         for held in RefColumns.of(mapped) if self.apply else join_alike(refs):
             self._write(held, converted[: len(held)])
             converted = converted[len(held) :]
-        self.clock.lap("write")
 
     def _hold(self, refs: RefColumns) -> None:
         if self.apply is None:

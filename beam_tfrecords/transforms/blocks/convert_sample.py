@@ -42,7 +42,6 @@ from beam_tfrecords.transforms.refs.sample_refs import (
     Scalar,
     Value,
     is_mask,
-    name_of_place,
 )
 from beam_tfrecords.transforms.refs.stored_record import StoredRecord
 
@@ -306,7 +305,7 @@ class ConvertSample:
 
     def listed_columns(self, refs: RefColumns) -> dict[str, list[Any]]:
         """Returns index column -> value of each sample, for the columns that the listing knows; paths are published."""
-        return {"key": refs.keys, "uri": refs.uris(self.paths), "fingerprint": refs.fingerprints(self.paths)}
+        return {"key": refs.keys, "uri": refs.uris(self.paths), "fingerprint": refs.each("fingerprint")}
 
     def find_failures(self, refs: RefColumns) -> list[SampleError | None]:
         """Returns for each sample why it is rejected before its images are read; None if it is not."""
@@ -382,7 +381,7 @@ class ConvertSample:
         pieces: list[Iterable[bytes]] = [
             start or itertools.repeat(array(5) + pack(self.settings)),
             map(pack, refs.keys),
-            map(pack, refs.fingerprints(self.paths)),
+            map(pack, refs.each("fingerprint")),
             map(pack, batch.labels),
             itertools.repeat(array(len(names))),
         ]
@@ -403,7 +402,8 @@ class ConvertSample:
         for name in sorted(self.heads):
             for decisive, pair in zip(found, batch.heads[name], strict=True):
                 decisive.append([name, *pair])
-        for decisive, objects, places in zip(found, batch.refs.each("objects"), images, strict=True):
+        of_each = found, batch.refs.each("objects"), images, batch.refs.names(self.paths)
+        for decisive, objects, places, names in zip(*of_each, strict=True):
             if needs_objects and objects:
                 labels = self._resolve_each(Objects.unpack_labels(objects))
                 decisive += labels, objects, self.invalid_boxes.value
@@ -418,9 +418,9 @@ class ConvertSample:
             if image_names or Content.ARRAY in self.layout.required:
                 # The fingerprint covers only the files, in the order of their names.
                 decisive.append(list(places))
-            if len(places) > 1:
+            if len(names) > 1:
                 # The index has only the location of the first image.
-                decisive.append([self.paths.publish(name_of_place(place)) for place in places.values()][1:])
+                decisive.append(names[1:])
         return found
 
     def _place_objects(

@@ -13,8 +13,7 @@ from beam_tfrecords.features.column_ranges import axes_of
 from beam_tfrecords.features.fields import ATTRIBUTES, FIELDS
 from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.serialize import read_vector
-from beam_tfrecords.geometry.geometry import Geometry
-from beam_tfrecords.geometry.moving import map_points, move_boxes, see_points
+from beam_tfrecords.geometry.geometry import Geometry, map_points, move_boxes, see_points
 from beam_tfrecords.transforms.images.masks import invalid_mask
 from beam_tfrecords.transforms.images.object_masks import draw_polygons, encode_mask, find_drawn_on
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects

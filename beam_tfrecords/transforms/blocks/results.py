@@ -27,7 +27,7 @@ class BlockResult:
         line, and its size in bytes; without empty ones.
       run_id: the run that converted the block, if it has failures that may not be the sample's fault; else "".
       files_seen: digest of the files without a listed fingerprint; "" if all fingerprints are listed.
-      msec: step -> milliseconds that the conversion spent in it; None if the result comes from the checkpoint.
+      is_resumed: whether the result comes from the checkpoint.
     """
 
     split: str
@@ -37,7 +37,7 @@ class BlockResult:
     lists: Mapping[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
     run_id: str = ""
     files_seen: str = ""
-    msec: Mapping[str, int] | None = dataclasses.field(default=None, compare=False)
+    is_resumed: bool = dataclasses.field(default=True, compare=False)
 
     @property
     def files(self) -> dict[str, int]:
@@ -53,7 +53,7 @@ class BlockResult:
         """Returns plain values for the checkpoint of the block."""
         values = {**dataclasses.asdict(self), "stats": self.stats.to_json()}
         # All attempts of a run write the same checkpoint.
-        del values["msec"]
+        del values["is_resumed"]
         for part in values["parts"]:
             del part["hashes"]
             rows = part.pop("rows")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
@@ -73,16 +73,12 @@ class CollectFiles(beam.PTransform):
 
 def _report(result: BlockResult) -> BlockResult:
     """Reports a block from the runner's own worker, because only this process can update the pipeline's metrics."""
-    report_block(result.stats, bytes_out=sum(part.bytes for part in result.parts), msec=result.msec)
+    report_block(result.stats, bytes_out=sum(part.bytes for part in result.parts), is_resumed=result.is_resumed)
     return result
 
 
-def report_block(stats: Stats, *, bytes_out: int, msec: Mapping[str, int] | None) -> None:
-    """Adds a block to the metrics of the pipeline.
-
-    Args:
-      msec: step -> milliseconds that this attempt spent in it; None if an earlier attempt converted the block.
-    """
+def report_block(stats: Stats, *, bytes_out: int, is_resumed: bool) -> None:
+    """Adds a block to the metrics of the pipeline; `is_resumed` says that an earlier attempt converted it."""
 
     def count(name: str, value: int) -> None:
         if value:
@@ -94,8 +90,4 @@ def report_block(stats: Stats, *, bytes_out: int, msec: Mapping[str, int] | None
     count("bytes_in", stats.total("source_bytes"))
     count("bytes_out", bytes_out)
     count("blocks", 1)
-    if msec is None:
-        count("blocks_resumed", 1)
-        return
-    for step, duration in msec.items():
-        Metrics.distribution(NAMESPACE, f"{step}_msec_per_block").update(duration)
+    count("blocks_resumed", int(is_resumed))

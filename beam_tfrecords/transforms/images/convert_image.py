@@ -97,7 +97,7 @@ def keep_file(data: bytes, spec: ImageSpec) -> ConvertedImage | ImageSpec:
     changes = spec.channels not in (None, stored_channels(file.image))
     if spec.image_size is not None and not changes:
         geometry = plan_geometry(*file.size, orientation=orientation_for(file.image, spec), spec=spec)
-        changes = not geometry.keeps_pixels
+        changes = geometry.orientation != 1 or geometry.resized != file.size or geometry.final != file.size
     if changes or not is_of_kept_kind(data, file.format):
         return spec_of_changed(spec, file.format if changes else "png")
     return _decode(file, spec)

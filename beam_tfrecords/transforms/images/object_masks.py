@@ -10,8 +10,7 @@ import cv2
 import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.geometry.geometry import Geometry
-from beam_tfrecords.geometry.moving import map_points
+from beam_tfrecords.geometry.geometry import Geometry, map_points
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import invalid_mask, place_mask, read_mask, read_numbers
 from beam_tfrecords.transforms.objects.objects import Objects

@@ -48,7 +48,7 @@ def as_file(
         detail = f"{len(data):,} bytes where the shape {tuple(shape)} has more; the array is cut"
         raise SampleError(Stage.READ, FailureReason.TRUNCATED, detail)
     if not axes:
-        return _npy_file(numbers.reshape(shape))
+        return npy_file(numbers.reshape(shape))
     order = [axes.index(axis) for axis in "HWC" if axis in axes]
     pixels = numbers.reshape(shape).transpose(order)
     height, width = pixels.shape[:2]
@@ -57,7 +57,7 @@ def as_file(
         pixels = numbers = _stretch(pixels, *limits, has_alpha=channels == 4)
     if channels not in (*_NETPBM, 4) or numbers.dtype.kind == "f":
         kind = np.dtype([(BANDS, numbers.dtype, (channels,))])
-        return _npy_file(np.ascontiguousarray(pixels).reshape(height, -1).view(kind))
+        return npy_file(np.ascontiguousarray(pixels).reshape(height, -1).view(kind))
     if channels == 4:
         plain = np.ascontiguousarray(pixels[..., (2, 1, 0, 3)]).astype(f"u{numbers.itemsize}")
         return cv2.imencode(".png", plain)[1].tobytes()
@@ -65,9 +65,10 @@ def as_file(
     return header.encode() + pixels.astype(f">u{numbers.itemsize}", copy=False).tobytes()
 
 
-def _npy_file(array: np.ndarray) -> bytes:
+def npy_file(array: np.ndarray) -> bytes:
+    """Returns an array as a .npy file."""
     file = io.BytesIO()
-    np.lib.format.write_array(file, array)
+    np.lib.format.write_array(file, array, allow_pickle=False)
     return file.getvalue()
 
 

@@ -43,6 +43,7 @@ CHUNK_BYTES = 16 << 20
 # Tolerance for rounded boxes that reach beyond an image: share of its size, and pixels.
 _SLACK, _SLACK_PIXELS = 0.01, 1
 _SMALL = 1.5
+_pack = msgpack.Packer().pack
 
 
 @dataclasses.dataclass
@@ -165,8 +166,9 @@ class Listing:
     def add(self, refs: RefColumns, *, plan: ListPlan) -> list[int]:
         """Counts the references of a chunk file; returns the bytes of each. The digest contains published paths."""
         identities = self.count(refs, plan=plan)
-        for identity, places, group in zip(identities, refs.places(plan.paths), refs.each("group"), strict=True):
-            packed = identity + places + (b"" if group is None else group.encode())
+        # Equal sizes and times say nothing about files with different names.
+        for identity, names, group in zip(identities, refs.names(plan.paths), refs.each("group"), strict=True):
+            packed = identity + (_pack(names) if names else b"") + (b"" if group is None else group.encode())
             self.digest += int.from_bytes(hashlib.blake2b(packed, digest_size=16).digest(), "big")
         self.digest %= 1 << 128
         return list(map(len, identities))
@@ -191,8 +193,8 @@ class Listing:
             self.labels.update(itertools.chain.from_iterable(labels for _, labels in found))
             for split, labels in found:
                 self.split_labels.setdefault(split, set()).update(labels)
-        identities = list(refs.identities(plan.paths))
-        of_each = zip(identities, refs.fingerprints(plan.paths), refs.each("failure"), strict=True)
+        identities = list(refs.identities())
+        of_each = zip(identities, refs.each("fingerprint"), refs.each("failure"), strict=True)
         # Fingerprints depend on the location of the input, which must not influence the number of blocks.
         sizes = [len(packed) - len(found) if failure is None else 0 for packed, found, failure in of_each]
         for split, size in zip(splits, sizes, strict=True):
@@ -280,7 +282,7 @@ class ListPlan:
       paths_are_images: as `by_image` of `PathWords.add`.
       class_columns: columns whose values are classes, which are read and counted as labels are.
       missing: words for an empty cell of these columns.
-      paths: published paths of the request, for the fingerprint of the listing.
+      paths: published paths of the request.
     """
 
     splits: AssignSplits | None = None
@@ -350,7 +352,7 @@ def write_listing(
     if plan.selection != EVERYTHING:
         samples = map(select_objects, filter(is_wanted, one_by_one(samples)))
     for refs in by_column(samples):
-        refs = _read_classes(refs, plan)
+        refs = _read_classes(refs.published(plan.paths), plan)
         listing.count_classes(refs, plan=plan)
         sizes = listing.add(refs, plan=plan)
         ends = list(itertools.accumulate(sizes, initial=0))

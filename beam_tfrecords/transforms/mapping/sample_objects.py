@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_tfrecords.geometry.geometry import Geometry
-from beam_tfrecords.geometry.moving import map_boxes, map_points, move_boxes, see_points
+from beam_tfrecords.geometry.geometry import Geometry, map_boxes, map_points, move_boxes, see_points
 from beam_tfrecords.transforms.images.convert_pixels import Upright
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import invalid_mask, place_mask

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from multiprocessing import Pipe
 from typing import NamedTuple
 
@@ -65,8 +65,8 @@ class ForkedProcess:
         self._status, theirs = Pipe(duplex=False)
         self.sentinel = self._status.fileno()
         with _lock:
-            with contextlib.closing(theirs), _working_folder() as folder:
-                socket.send_fds(_servers[-1].requests, [b"\0"], [theirs.fileno(), folder, *files])
+            with contextlib.closing(theirs):
+                socket.send_fds(_servers[-1].requests, [b"\0"], [theirs.fileno(), *files])
             number = self._receive()
         if number is None:
             raise EOFError
@@ -82,19 +82,6 @@ class ForkedProcess:
     def _receive(self) -> int | None:
         data = os.read(self.sentinel, NUMBER_BYTES)
         return int.from_bytes(data, sys.byteorder, signed=True) if data else None
-
-
-@contextlib.contextmanager
-def _working_folder() -> Iterator[int]:
-    """Opens the working folder, which may be another one than at the start of the server."""
-    try:
-        folder = os.open(".", os.O_RDONLY)
-    except OSError:  # it cannot be read
-        folder = os.open("/", os.O_RDONLY)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
 
 
 def start_fork_server(*modules: str) -> None:

@@ -37,7 +37,7 @@ def serve(requests: int, alive: int, modules: Sequence[str], work: Callable[...,
     """Forks a process for each request until the launcher ends.
 
     A request is a byte with file descriptors: first the one that receives the number of the process, or the negative
-    number of an error, and later its exit code; then the working folder; then those that the process receives.
+    number of an error, and later its exit code; then those that the process receives.
 
     Args:
       requests: file descriptor of a socket.
@@ -74,9 +74,8 @@ def serve(requests: int, alive: int, modules: Sequence[str], work: Callable[...,
                     return
                 for file in files:
                     os.set_inheritable(file, False)
-                status, folder, *given = files
-                work_here = functools.partial(_work_in, folder, functools.partial(work, alive, *given))
-                _fork(work_here, [folder, *given], status, statuses, others=(requests, ended, waking))
+                status, *given = files
+                _fork(functools.partial(work, alive, *given), given, status, statuses, others=(requests, ended, waking))
 
 
 def _detach() -> None:
@@ -108,13 +107,6 @@ def _fork(
         statuses[process] = status
     else:
         os.close(status)
-
-
-def _work_in(folder: int, work: Callable[[], None]) -> None:
-    """Works in the working folder of the launcher, for relative paths in functions of users."""
-    os.fchdir(folder)
-    os.close(folder)
-    work()
 
 
 def _run(work: Callable[[], None]) -> NoReturn:

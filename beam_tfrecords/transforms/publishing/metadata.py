@@ -7,9 +7,7 @@ location of each record.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import hashlib
 import importlib.resources
 import json
 import re
@@ -19,13 +17,11 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.files import CARD, CROISSANT, MANIFEST
-from beam_tfrecords.dataset.label_files import label_files
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.escaping import escape, json_file
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import ARRAY_FIELD
 from beam_tfrecords.reading.reading_code import reading_code
-from beam_tfrecords.transforms.images.image_spec import ResizeMode
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
 from beam_tfrecords.transforms.publishing.tfds_metadata import VERSION, write_metadata
 
@@ -46,18 +42,9 @@ def write_files(
       shards: shards of the dataset.
       check: as in `storage.open_new`.
     """
-    dataset, image = StoredDataset(publication.output, described, tuple(shards), "", ""), publication.image
-    if size := described.get("array_size"):
-        image = dataclasses.replace(image, image_size=size, resize_mode=ResizeMode.EXACT, upscale=True)
-    metadata = write_metadata(
-        name=publication.name,
-        layout=publication.layout,
-        image=image,
-        class_names=publication.class_names,
-        shards=shards,
-        settings=described["spec"],
-    )
-    metadata |= {CARD: "\n".join([*_card_lines(dataset), ""]).encode(), CROISSANT: write_croissant(dataset, metadata)}
+    dataset = StoredDataset(publication.output, described, tuple(shards), "", "")
+    metadata = write_metadata(dataset)
+    metadata |= {CARD: "\n".join([*_card_lines(dataset), ""]).encode(), CROISSANT: write_croissant(dataset)}
     contents = sorted(metadata.items())
     written = storage.run_concurrently(
         publication.output, *(functools.partial(publication.write, *one, check=check) for one in contents)
@@ -124,23 +111,16 @@ def _text(text: str) -> str:
     return _MARKUP.sub(r"\\\1", escape(text))
 
 
-# Maximum number of classes whose names are in `croissant.json` itself.
+# Maximum number of classes whose names are in `croissant.json`.
 _MOST_INLINE = 10_000
 # Parts of `croissant.json`, with names such as `$license` in place of values: the dataset with the context that the
 # specification prescribes, columns of the index, what their file names say, and classes.
 _TERMS = json.loads((importlib.resources.files(__package__) / "croissant_terms.json").read_bytes())
 
 
-def write_croissant(dataset: StoredDataset, files: Mapping[str, bytes]) -> bytes:
-    """Returns `croissant.json`, from the manifest. Very many class names are referenced as a separate file.
-
-    Args:
-      dataset: dataset whose manifest is described.
-      files: name -> content of the metadata files.
-    """
-    name, spec, class_names = dataset.manifest["name"], dataset.manifest["spec"], dataset.class_names
-    lists = label_files(dataset.layout, class_names) if len(class_names) > _MOST_INLINE else {}
-    own = next((file for file, names in lists.items() if file in files and names == class_names), None)
+def write_croissant(dataset: StoredDataset) -> bytes:
+    """Returns `croissant.json`, from the manifest. It has no class names if there are very many."""
+    name, spec, class_names = dataset.name, dataset.manifest["spec"], dataset.class_names
     known: dict[str, Any] = {
         "name": name,
         "prefix": re.escape(name),
@@ -150,23 +130,13 @@ def write_croissant(dataset: StoredDataset, files: Mapping[str, bytes]) -> bytes
         **{setting: spec[setting] or None for setting in ("license", "homepage", "citation")},
         "contents": _describe_shards(dataset),
         "splits": _rows("splits", "records", dataset.splits.items()),
-        "class_file": None,
         "classes": None,
     }
     columns = ({"column": column, "type": kind, "what": what} for column, (kind, what) in _TERMS["columns"].items())
     known["fields"] = [*(_fill(_TERMS["column"], one) for one in columns), *_fill(_TERMS["places"], known)]
-    if own:
-        known["class_file"] = _fill(
-            _TERMS["class_file"], {"file": own, "sha256": hashlib.sha256(files[own]).hexdigest()}
-        )
-        found = {"name": "lines", "index": "lineNumbers"}
-        lines = {
-            one: {"fileObject": {"@id": "class-names"}, "extract": {"fileProperty": of}} for one, of in found.items()
-        }
-        known["classes"] = _fill(_TERMS["classes"], {**lines, "rows": None})
-    elif class_names:
+    if 0 < len(class_names) <= _MOST_INLINE:
         rows = _rows("classes", "index", ((one, index) for index, one in enumerate(class_names)))
-        known["classes"] = _fill(_TERMS["classes"], {"name": None, "index": None, "rows": rows})
+        known["classes"] = _fill(_TERMS["classes"], {"rows": rows})
     return json_file(_fill(_TERMS["dataset"], known))
 
 

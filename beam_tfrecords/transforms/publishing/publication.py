@@ -15,8 +15,7 @@ from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.storage.fence import Fence
-from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
+from beam_tfrecords.transforms.publishing.tfds_metadata import name_metadata
 from beam_tfrecords.transforms.request.build_spec import Duplicates
 from beam_tfrecords.transforms.stats import BUILD_METRICS, Stats, find_size, share_above
 
@@ -45,7 +44,6 @@ class Publication:
       folder: the build's folder for temporary files.
       name: the dataset's name.
       layout: features of an example.
-      image: how images were converted.
       class_names: classes in index order.
       listed_classes: classes that listed samples have.
       listed: split -> number of listed samples; "" counts samples without a valid split.
@@ -63,7 +61,6 @@ class Publication:
     folder: str
     name: str
     layout: Layout
-    image: ImageSpec
     class_names: tuple[str, ...]
     listed_classes: frozenset[str]
     listed: Mapping[str, int]
@@ -101,9 +98,7 @@ class Publication:
 
     def name_metadata(self) -> Iterator[str]:
         """Yields the names of the files that describe the dataset, and of its report."""
-        yield from write_metadata(
-            name=self.name, layout=self.layout, image=self.image, class_names=self.class_names, shards=()
-        )
+        yield from name_metadata(self.layout, self.class_names)
         yield from (CARD, CROISSANT, MANIFEST, SUCCESS, REPORT)
 
     def delete(self, paths: Sequence[str]) -> None:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.dataset.files import DATASET_INFO, FEATURES
 from beam_tfrecords.dataset.label_files import label_files, label_map
-from beam_tfrecords.dataset.manifest import Shard
+from beam_tfrecords.dataset.manifest import Shard, StoredImages
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.features.fields import BOXES, ClassValue, Per, Stored
 from beam_tfrecords.features.layouts import Feature, Layout
-from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 
 VERSION = "1.0.0"
 _PACKAGE = "tensorflow_datasets.core.features"
@@ -37,33 +36,22 @@ _BOX = _json(
 )
 
 
-def write_metadata(
-    *,
-    name: str,
-    layout: Layout,
-    image: ImageSpec,
-    class_names: tuple[str, ...],
-    shards: Iterable[Shard],
-    settings: Mapping[str, Any] = MappingProxyType({}),
-) -> dict[str, bytes]:
-    """Returns the metadata files of a dataset: file name -> content.
+def name_metadata(layout: Layout, class_names: Sequence[str]) -> list[str]:
+    """Returns the names of the metadata files of a dataset."""
+    return [DATASET_INFO, FEATURES, *label_map(layout, class_names), *label_files(layout, class_names)]
 
-    Args:
-      name: name of the dataset.
-      layout: features of an example.
-      image: how images are stored.
-      class_names: classes in index order.
-      shards: shards of the dataset.
-      settings: the settings of the build, with what the dataset is, its license, homepage and citation.
-    """
+
+def write_metadata(dataset: StoredDataset) -> dict[str, bytes]:
+    """Returns the metadata files of a dataset, from its manifest and shards: file name -> content."""
+    layout, class_names, settings = dataset.layout, dataset.class_names, dataset.manifest["spec"]
     info = {
-        "name": name,
+        "name": dataset.name,
         "version": VERSION,
         "fileFormat": "tfrecord",
         "moduleName": "",
         "releaseNotes": {},
         **{name: settings[name] for name in ("description", "citation") if settings.get(name)},
-        "splits": _splits(sorted(shards, key=lambda shard: (shard.split, shard.number))),
+        "splits": _splits(dataset.shards),
     }
     if settings.get("license"):
         info["redistributionInfo"] = {"license": settings["license"]}
@@ -72,28 +60,28 @@ def write_metadata(
     # For `as_supervised=True`. TFDS finds top-level features only.
     if (pair := layout.supervised()) and not (layout.nests and "/" in "".join(pair)):
         info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": name} for name in pair]}}
-    files = {DATASET_INFO: json_file(info), FEATURES: json_file(features_json(layout, image, class_names))}
-    files.update(label_map(layout, class_names))
+    features = features_json(layout, dataset.images, class_names)
+    files = {DATASET_INFO: json_file(info), FEATURES: json_file(features), **label_map(layout, class_names)}
     named = label_files(layout, class_names)
     files.update({file: ("\n".join(names) + "\n").encode() for file, names in named.items()})
     return files
 
 
-def features_json(layout: Layout, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
+def features_json(layout: Layout, images: StoredImages, class_names: tuple[str, ...]) -> dict[str, Any]:
     """Returns the layout as TFDS's FeaturesDict; each `/` in a feature's name is a level of nesting."""
     nested = {tuple(one.name.split("/")) if layout.nests else (one.name,): one for one in layout.features}
-    return _level_json(nested, image, class_names)
+    return _level_json(nested, images, class_names)
 
 
 def _level_json(
-    level: Mapping[tuple[str, ...], Feature], image: ImageSpec, class_names: tuple[str, ...]
+    level: Mapping[tuple[str, ...], Feature], images: StoredImages, class_names: tuple[str, ...]
 ) -> dict[str, Any]:
     """Returns a level of nesting: names of the levels below it, and of a feature there -> feature."""
     below: dict[str, dict[tuple[str, ...], Feature]] = {}
     for (name, *rest), feature in level.items():
         below.setdefault(name, {})[tuple(rest)] = feature
     features = {
-        name: _feature_json(found[()], image, class_names) if () in found else _level_json(found, image, class_names)
+        name: _feature_json(found[()], images, class_names) if () in found else _level_json(found, images, class_names)
         for name, found in below.items()
     }
     # TFDS stores objects as one sequence of boxes with labels, not as separate sequences of boxes and labels.
@@ -108,11 +96,11 @@ def _dict_json(features: Mapping[str, Any]) -> dict[str, Any]:
     return _json("features_dict.FeaturesDict", featuresDict={"features": features})
 
 
-def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
+def _feature_json(feature: Feature, images: StoredImages, class_names: tuple[str, ...]) -> dict[str, Any]:
     if feature.holds_image:
-        return _sequence(_image_json(image)) if feature.several else _image_json(image)
+        return _sequence(_image_json(images)) if feature.several else _image_json(images)
     if feature.kind.stored is Stored.MASK:
-        return _file_json(_dimensions(image, 1), image.mask_bit_depth, ImageEncoding.PNG)
+        return _file_json(_dimensions(images, 1), images.mask_bit_depth, "png")
     if feature.is_class:
         return _label_json(feature.class_names)
     if feature.length:
@@ -125,28 +113,28 @@ def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ..
         row = _BOX if feature.field == BOXES else _tensor_json([str(kind.row)], _SCALARS[feature.type], "none")
         return _sequence(row)
     if kind.stored is Stored.OBJECT_MASKS:
-        return _sequence(_file_json(_dimensions(image, 1), 8, ImageEncoding.PNG))
+        return _sequence(_file_json(_dimensions(images, 1), 8, "png"))
     scalar = _scalar_json(_SCALARS[feature.type])
     return _sequence(scalar) if feature.several else scalar
 
 
-def _dimensions(image: ImageSpec, channels: int | None) -> list[str]:
-    height, width = image.image_size if image.image_size and image.has_fixed_size else (-1, -1)
+def _dimensions(images: StoredImages, channels: int | None) -> list[str]:
+    height, width = images.size or (-1, -1)
     return [str(height), str(width), str(channels or -1)]
 
 
-def _file_json(dimensions: list[str], bit_depth: int, encoding: ImageEncoding) -> dict[str, Any]:
-    described = {"shape": {"dimensions": dimensions}, "dtype": f"uint{bit_depth}", "encodingFormat": encoding.value}
+def _file_json(dimensions: list[str], bit_depth: int, encoding: str) -> dict[str, Any]:
+    described = {"shape": {"dimensions": dimensions}, "dtype": f"uint{bit_depth}", "encodingFormat": encoding}
     return _json("image_feature.Image", image=described)
 
 
-def _image_json(image: ImageSpec) -> dict[str, Any]:
-    dimensions = _dimensions(image, image.channels)
-    if image.image_encoding is ImageEncoding.RAW:
+def _image_json(images: StoredImages) -> dict[str, Any]:
+    dimensions = _dimensions(images, images.channels)
+    if images.encoding == "raw":
         if "-1" not in dimensions:
-            return _tensor_json(dimensions, image.array_type.value if image.array_type else "uint8", "bytes")
-    elif image.image_encoding in (ImageEncoding.JPEG, ImageEncoding.PNG) and image.channels:
-        return _file_json(dimensions, image.bit_depth, image.image_encoding)
+            return _tensor_json(dimensions, images.array_type or "uint8", "bytes")
+    elif images.encoding in ("jpeg", "png") and images.channels:
+        return _file_json(dimensions, images.bit_depth, images.encoding)
     # TFDS has no image feature for WebP or varying shapes and formats, so these images are plain bytes.
     return _scalar_json("string")
 
@@ -160,9 +148,9 @@ def _tensor_json(dimensions: list[str], dtype: str, encoding: str) -> dict[str, 
     return _json("tensor_feature.Tensor", tensor=tensor)
 
 
-def features_as_bytes(layout: Layout, image: ImageSpec) -> list[str]:
+def features_as_bytes(layout: Layout, images: StoredImages) -> list[str]:
     """Returns names of image features that TFDS reads as bytes, because it has no feature that decodes them."""
-    is_scalar = _image_json(image)["pythonClassName"].endswith(".Scalar")
+    is_scalar = _image_json(images)["pythonClassName"].endswith(".Scalar")
     return [feature.name for feature in layout.features if feature.holds_image and is_scalar]
 
 
@@ -174,7 +162,7 @@ def _sequence(inner: dict[str, Any]) -> dict[str, Any]:
     return _json("sequence_feature.Sequence", sequence={"feature": inner, "length": "-1"})
 
 
-def _splits(shards: list[Shard]) -> list[dict[str, Any]]:
+def _splits(shards: Sequence[Shard]) -> list[dict[str, Any]]:
     of_split = {split: list(found) for split, found in itertools.groupby(shards, key=operator.attrgetter("split"))}
     return [
         {

@@ -19,7 +19,6 @@ from beam_tfrecords.transforms.refs.sample_refs import (
     file_of_place,
     name_of_place,
     pack_identity,
-    pack_places,
 )
 
 # Limits of a batch: references, references while a source is still reading, and bytes of long values.
@@ -145,33 +144,34 @@ class RefColumns:
             else:
                 yield label if isinstance(label, list) else (label,)
 
-    def identities(self, paths: PublishedPaths = UNCHANGED) -> Iterator[bytes]:
-        """Yields `pack_identity` of each reference, with published paths."""
-        failures = [failure and [failure[0], paths.publish_text(failure[1])] for failure in self.each("failure")]
-        of_file = self.each("split"), self.each("size"), self.fingerprints(paths)
-        others = map(self.each, ("images", "objects"))
-        return map(pack_identity, self.keys, *of_file, self.labels, self._cells(), failures, *others)
+    def identities(self) -> Iterator[bytes]:
+        """Yields `pack_identity` of each reference."""
+        of_file = map(self.each, ("split", "size", "fingerprint"))
+        others = map(self.each, ("failure", "images", "objects"))
+        return map(pack_identity, self.keys, *of_file, self.labels, self._cells(), *others)
+
+    def published(self, paths: PublishedPaths) -> RefColumns:
+        """Returns the references with published paths in their fingerprints and failures, as a listing has them."""
+        changed: dict[str, list[Any]] = {}
+        if any("@/" in one for one in self.each("fingerprint")):
+            rows = zip(self.each("fingerprint"), self.each("images"), strict=True)
+            files = ((one, map(file_of_place, images.values())) for one, images in rows)
+            changed["fingerprint"] = [paths.publish_fingerprint(*one) for one in files]
+        if any(self.each("failure")):
+            changed["failure"] = [one and [one[0], paths.publish_text(one[1])] for one in self.each("failure")]
+        return self.replace(**changed) if changed else self
+
+    def names(self, paths: PublishedPaths = UNCHANGED) -> list[list[str]]:
+        """Returns the published display names of the images of each reference."""
+        return [[paths.publish(name_of_place(place)) for place in images.values()] for images in self.each("images")]
 
     def uris(self, paths: PublishedPaths = UNCHANGED) -> list[str | None]:
         """Returns the published `SampleRef.uri` of each reference."""
-        found = (next(map(name_of_place, images.values()), None) for images in self.each("images"))
-        return [uri and paths.publish(uri) for uri in found]
-
-    def fingerprints(self, paths: PublishedPaths = UNCHANGED) -> list[str]:
-        """Returns the published `SampleRef.fingerprint` of each reference."""
-        found = self.each("fingerprint")
-        if not any("@/" in one for one in found):
-            return found
-        rows = zip(found, self.each("images"), strict=True)
-        return [paths.publish_fingerprint(one, map(file_of_place, images.values())) for one, images in rows]
+        return [next(iter(names), None) for names in self.names(paths)]
 
     def files(self) -> Iterator[str]:
         """Yields the files that contain the images."""
         return (file_of_place(place) for images in self.each("images") for place in images.values())
-
-    def places(self, paths: PublishedPaths = UNCHANGED) -> Iterator[bytes]:
-        """Yields `pack_places` of each reference."""
-        return (pack_places(images, paths) for images in self.each("images"))
 
     def _cells(self) -> Iterable[dict[str, Value]]:
         """Returns `SampleRef.columns` of each reference."""

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import msgpack
 
-from beam_tfrecords.dataset.published_paths import PublishedPaths
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.features.fields import BESIDE, FIELDS, MASK_FIELD
 from beam_tfrecords.storage.paths import shown
@@ -269,16 +268,6 @@ def plain_files(uris: Iterable[str], versions: Iterable[str]) -> list[dict[str, 
     """Returns `SampleRef.plain_images` for samples whose only image is a whole file."""
     kind = _NUMBERS[File]
     return [{IMAGE: (kind, uri, version)} for uri, version in zip(uris, versions, strict=True)]
-
-
-def pack_places(images: Mapping[str, Sequence[Any]], paths: PublishedPaths) -> bytes:
-    """Packs the display names of images, since equal sizes and times say nothing about files with different names.
-
-    Args:
-      images: as in `SampleRef.plain_images`.
-      paths: converts the names to names of published files.
-    """
-    return _pack([paths.publish(name_of_place(place)) for place in images.values()]) if images else b""
 
 
 def name_of_place(place: Sequence[Any]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.processes.process_setup import prepare_process
+from beam_tfrecords.transforms.processes.worker import prepare_process
 from beam_tfrecords.transforms.settings import read_settings
 
 

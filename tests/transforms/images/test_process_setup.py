@@ -15,7 +15,7 @@ import hashlib, logging, sys, warnings
 from pathlib import Path
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
-from beam_tfrecords.transforms.processes.process_setup import prepare_process
+from beam_tfrecords.transforms.processes.worker import prepare_process
 if sys.argv[1] == "prepared":
     prepare_process()
     warnings.warn_explicit("odd tag", UserWarning, "TiffImagePlugin.py", 1, module="PIL.TiffImagePlugin")

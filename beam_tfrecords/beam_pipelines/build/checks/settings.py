@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset.manifest import StoredImages
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.fields import Stored
@@ -198,7 +199,7 @@ def _idle_settings(spec: BuildSpec, layout: Layout) -> Iterator[str]:
 def _tfds_notes(spec: BuildSpec, layout: Layout) -> Iterator[str]:
     if spec.compression == "gzip":
         yield "TensorFlow Datasets cannot read GZIP shards; tf.data and beam_tfrecords.load can"
-    names = features_as_bytes(layout, spec.image)
+    names = features_as_bytes(layout, StoredImages.of(write_settings(spec.image)))
     # The sizes of arrays are known at the end.
     if names and Content.ARRAY not in layout.required:
         yield (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.features.wire import read_fields
+from beam_tfrecords.features.parse import read_fields
 from beam_tfrecords.storage.reading import parsing
 from beam_tfrecords.transforms.images.raw_pixels import NPY_HEADERS, NPY_START
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
