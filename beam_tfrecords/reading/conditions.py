@@ -24,9 +24,8 @@ from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.fields import COLUMN
 from beam_tfrecords.nearest import did_you_mean
-from beam_tfrecords.reading.index_files import read_index
+from beam_tfrecords.reading.index_files import ShardCache, read_index
 from beam_tfrecords.reading.record_columns import LABELS, SCHEMA, RecordColumns, join_labels
-from beam_tfrecords.reading.shard_cache import ShardCache
 
 # Operator of SQL -> operator of Python that replaces it while a condition is parsed; no condition uses these itself.
 _OF_SQL = {"=": "==", "<>": "!=", "like": "@"}

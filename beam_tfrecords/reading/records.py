@@ -25,9 +25,9 @@ from beam_tfrecords.features.layouts import Layout, decoded_names
 from beam_tfrecords.geometry.sizes import ImageSize, ResizeMode
 from beam_tfrecords.reading.collating import as_examples, teach_torch
 from beam_tfrecords.reading.decoding import ReadExample
+from beam_tfrecords.reading.index_files import ShardCache
 from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.reading.resizing import Resize
-from beam_tfrecords.reading.shard_cache import ShardCache
 from beam_tfrecords.reading.shard_reader import THREADS, ShardReader, pool
 from beam_tfrecords.storage.threads import map_in_threads
 
@@ -250,6 +250,15 @@ class Records(Sequence[Any]):
         starts = self._sources[0].reader.starts
         numbers = np.concatenate([np.arange(*starts[shard : shard + 2]) for shard in shards])
         return whole.iloc[np.searchsorted(numbers, self._numbers)].reset_index(drop=True)
+
+    def index_rows(self) -> Iterator[dict[str, Any]]:
+        """Yields the index row of each record of one dataset, also with its split; the records are in its order."""
+        starts, shards = self._sources[0].reader.starts, self._kept_shards()
+        for shard, rows in zip(shards, self._read_rows(shards, None), strict=True):
+            if self._numbers is not None:
+                first, end = np.searchsorted(self._numbers, starts[shard : shard + 2])
+                rows = rows.take(self._numbers[first:end] - starts[shard])
+            yield from rows.to_pylist()
 
     def _read_rows(self, shards: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.Table]:
         """Yields columns of all records of each shard."""

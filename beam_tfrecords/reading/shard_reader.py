@@ -19,8 +19,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.published import explain_missing, replaced
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.reading.index_files import read_places
-from beam_tfrecords.reading.shard_cache import ShardCache
+from beam_tfrecords.reading.index_files import ShardCache, read_places
 from beam_tfrecords.storage.local import OpenFile
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, masked_crc32c, read_records
 

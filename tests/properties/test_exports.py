@@ -29,7 +29,8 @@ def check_exported(root: Path, **settings: Any) -> None:
     assert all(row[name] == [] or row[name] for row in rows for name in columns)
 
 
-@pytest.mark.parametrize("name", EVERY)
+# Compressed datasets are refused.
+@pytest.mark.parametrize("name", [name for name in EVERY if "gzip" not in name])
 def test_everything_is_exported(tmp_path, name):
     check_exported(tmp_path, **write_input(name, tmp_path / "in"))
 

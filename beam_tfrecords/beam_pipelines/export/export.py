@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.export.coco import write_coco
 from beam_tfrecords.beam_pipelines.export.file_paths import FilePaths
-from beam_tfrecords.beam_pipelines.export.rows import KEY, LABEL, SPLIT, NotTextError, RowPlan
+from beam_tfrecords.beam_pipelines.export.rows import KEY, LABEL, SPLIT, NotTextError, RowPlan, Values
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.dataset.dataset import StoredDataset
-from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.dataset.published import explain_missing
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.reading.conditions import find_rows, make_condition
-from beam_tfrecords.reading.index_files import read_index
-from beam_tfrecords.reading.record_columns import RecordColumns
+from beam_tfrecords.reading.records import Records, open_records
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 
 # Names in the folder: the table, and the folder of the COCO files.
 TABLE, ANNOTATIONS = "samples.parquet", "annotations"
@@ -62,7 +55,7 @@ def export_dataset(
       The number of records, and the number of files of images, masks and arrays.
 
     Raises:
-      RequestError: the folder is not empty, or no record satisfies the condition.
+      RequestError: the folder is not empty, no record satisfies the condition, or the dataset is compressed.
       BuildError: the dataset is damaged.
     """
     path = storage.absolute(os.fspath(to).rstrip("/") or "/")
@@ -78,7 +71,7 @@ def export_dataset(
         raise RequestError(f"{path}: cannot be written: {reason}", code="output_not_writable") from error
     if not is_first:
         raise RequestError(f"{path}: another export writes to it", code="output_exists")
-    keys = ((one.shard.split, row[KEY], row[LABEL]) for one in chosen for row in one.index_rows([KEY, LABEL]))
+    keys = ((row[SPLIT], row[KEY], row[LABEL]) for row in chosen.index_rows())
     images = [column for one, column in plan.files.items() if one.holds_image]
     paths = FilePaths(
         [ANNOTATIONS, TABLE],
@@ -89,15 +82,15 @@ def export_dataset(
     )
     while True:
         try:
-            files = _write_records(path, chosen, plan, paths, progress)
+            files, splits = _write_records(path, chosen, plan, paths, progress)
             break
         except NotTextError as error:
             plan = dataclasses.replace(plan, bytes_columns=plan.bytes_columns | {str(error)})
-    for name in dict.fromkeys(one.shard.split for one in chosen) if Content.OBJECTS in plan.layout.required else ():
+    for name in splits if Content.OBJECTS in plan.layout.required else ():
         file = storage.join(path, ANNOTATIONS, f"instances_{paths.folders[name]}.json")
         write_coco(storage.join(path, TABLE), file, name, dataset.class_names, plan.index_columns)
     storage.delete_files([storage.join(path, UNFINISHED)])
-    return sum(len(one.numbers) for one in chosen), files
+    return len(chosen), files
 
 
 def _refuse_what_is_there(path: str) -> None:
@@ -116,56 +109,15 @@ def _refuse_what_is_there(path: str) -> None:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _ChosenRecords:
-    """Records of one shard.
-
-    Attributes:
-      dataset: the dataset.
-      shard: the shard; it has an index.
-      numbers: numbers of the records in the shard, in order.
-    """
-
-    dataset: StoredDataset
-    shard: Shard
-    numbers: np.ndarray
-
-    def index_rows(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yields the index rows of the records."""
-        start = 0
-        for batch in read_index(self.dataset.path, self.shard, columns):
-            chosen = self.numbers[(self.numbers >= start) & (self.numbers < start + batch.num_rows)] - start
-            yield from batch.take(pa.array(chosen)).to_pylist()
-            start += batch.num_rows
-
-    def examples(self) -> Iterator[bytes]:
-        """Yields the serialized examples; checks their CRCs."""
-        wanted = set(self.numbers.tolist())
-        if not wanted:
-            return
-        with storage.open_read(storage.join(self.dataset.path, self.shard.file)) as file:
-            records = read_records(open_stream(file, self.dataset.compression))
-            for number, record in enumerate(itertools.islice(records, max(wanted) + 1)):
-                if number in wanted:
-                    yield record.data
-
-
-def _choose_records(dataset: StoredDataset, split: str | None, where: str | None) -> list[_ChosenRecords]:
+def _choose_records(dataset: StoredDataset, split: str | None, where: str | None) -> Records:
     """Finds the records of a split that satisfy a condition; None stands for all.
 
     Raises:
-      RequestError: the split does not exist, or no record satisfies the condition.
+      RequestError: the split does not exist, no record satisfies the condition, or the dataset is compressed.
     """
-    shards = dataset.shards if split is None else dataset.split_shards(split)
-    columns = RecordColumns.of(dataset)
-    condition = None if where is None else make_condition(where, columns.schema)
-
-    def choose(shard: Shard) -> _ChosenRecords:
-        numbers = np.arange(shard.records) if condition is None else find_rows(dataset.path, shard, condition, columns)
-        return _ChosenRecords(dataset, shard, numbers)
-
-    chosen = [one for one in map_in_threads(choose, shards, threads=_THREADS) if len(one.numbers)]
-    if not chosen:
+    records = open_records(dataset, split, form="features", verify=True)
+    chosen = records if where is None else records.filter(where)
+    if not len(chosen):
         raise RequestError(
             f"{dataset.path}: no record{f' where {where}' if where else ''}; nothing to export", code="no_records"
         )
@@ -173,17 +125,18 @@ def _choose_records(dataset: StoredDataset, split: str | None, where: str | None
 
 
 def _write_records(
-    path: str, chosen: Sequence[_ChosenRecords], plan: RowPlan, paths: FilePaths, progress: ReadProgress | None
-) -> int:
-    """Writes the files and the table; returns the number of files."""
+    path: str, chosen: Records, plan: RowPlan, paths: FilePaths, progress: ReadProgress | None
+) -> tuple[int, Sequence[str]]:
+    """Writes the files and the table; returns the number of files, and the splits of the records."""
     count = done = 0
-    rows = itertools.chain.from_iterable(_convert_shard(one, plan, paths) for one in chosen)
+    splits: dict[str, None] = {}
     with (
         storage.open_write(storage.join(path, TABLE)) as file,
         pq.ParquetWriter(file, plan.schema, compression="zstd") as table,
     ):
         batches: list[pa.RecordBatch] = []
-        for group in _group(rows):
+        for group in _group(_convert_all(chosen, plan, paths)):
+            splits.update((cells[SPLIT], None) for cells, _, _ in group)
             files = [one for _, of_row, _ in group for one in of_row]
             _write_files(path, files)
             count += len(files)
@@ -196,7 +149,7 @@ def _write_records(
             if progress is not None:
                 progress.done = done
         table.write_table(pa.Table.from_batches(batches, schema=plan.schema))
-    return count
+    return count, [*splits]
 
 
 def _group(rows: Iterator[_Row]) -> Iterator[list[_Row]]:
@@ -221,34 +174,28 @@ def _write_files(path: str, files: Sequence[tuple[str, bytes]]) -> None:
         pass
 
 
-def _convert_shard(chosen: _ChosenRecords, plan: RowPlan, paths: FilePaths) -> Iterator[_Row]:
-    """Yields the row of each chosen record of a shard.
+def _convert_all(chosen: Records, plan: RowPlan, paths: FilePaths) -> Iterator[_Row]:
+    """Yields the row of each record.
 
     Raises:
-      BuildError: the shard or its index is damaged.
+      BuildError: a record does not fit its layout.
     """
-    path, shard, key = chosen.dataset.path, chosen.shard, "its first record"
-    index_rows = chosen.index_rows([KEY, LABEL, *plan.index_columns])
-    try:
-        for row, example in zip(index_rows, chosen.examples(), strict=True):
-            key = row[KEY]
-            yield _convert(row, shard.split, example, plan, paths)
-    except FileNotFoundError as error:
-        raise explain_missing(path, shard.file) from error
-    except (RecordError, SampleError, ValueError, LookupError, EOFError, BuildError) as error:
-        raise BuildError(
-            f"{storage.join(path, shard.file)}, {key}: {error}; run `beam-tfrecords verify --dataset={path}`"
-        ) from error
+    for row, values in zip(chosen.index_rows(), chosen, strict=True):
+        try:
+            yield _convert(row, values, plan, paths)
+        except (SampleError, ValueError, LookupError) as error:
+            raise BuildError(
+                f"{chosen.path}, {row[KEY]}: {error}; run `beam-tfrecords verify --dataset={chosen.path}`"
+            ) from error
 
 
-def _convert(row: dict[str, Any], split: str, example: bytes, plan: RowPlan, paths: FilePaths) -> _Row:
-    values = plan.read(example)
-    cells = {KEY: row[KEY], SPLIT: split, **{cell.name: cell.read(values) for cell in plan.cells}}
-    cells |= {column: row.get(name) for name, column in plan.index_columns.items()}
+def _convert(row: dict[str, Any], values: Values, plan: RowPlan, paths: FilePaths) -> _Row:
+    cells = {KEY: row[KEY], SPLIT: row[SPLIT], **{cell.name: cell.read(values) for cell in plan.cells}}
+    cells |= {column: row[name] for name, column in plan.index_columns.items()}
     files: list[tuple[str, bytes]] = []
     for feature, column in plan.files.items():
         contents = plan.contents(feature, values, (row["height"], row["width"]))
-        base = paths.of_record(split, row[KEY], row[LABEL], column)
+        base = paths.of_record(row[SPLIT], row[KEY], row[LABEL], column)
         if feature.several:
             named = [(f"{base}/{number:03d}.{kind}", data) for number, (kind, data) in enumerate(contents)]
         else:
@@ -256,4 +203,4 @@ def _convert(row: dict[str, Any], split: str, example: bytes, plan: RowPlan, pat
         found = [name for name, _ in named]
         cells[column] = found if feature.several else found[0]
         files += named
-    return cells, files, len(example)
+    return cells, files, row["length"]

@@ -20,7 +20,7 @@ from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import ATTRIBUTES, COLUMN, COLUMNS, OBJECT_MASKS, POLYGON
 from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.stored_objects import StoredObjects
-from beam_tfrecords.reading.decoding import ReadExample, decode_mask
+from beam_tfrecords.reading.decoding import decode_mask
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.raw_pixels import npy_file
 from beam_tfrecords.transforms.objects.polygons import run_lengths
@@ -119,11 +119,6 @@ class RowPlan:
         cells = [(cell.name, cell.type) for cell in self.cells]
         index = [INDEX_SCHEMA.field(name).with_name(column) for name, column in self.index_columns.items()]
         return pa.schema([*paths.items(), (KEY, text), (SPLIT, text), *cells, *index])
-
-    @functools.cached_property
-    def read(self) -> ReadExample:
-        """Reads an example; leaves images and masks as they are stored."""
-        return ReadExample(self.layout.features, self.images, pixels=False)
 
     def _label(self, feature: Feature) -> Cell:
         kind, name = feature.class_value, feature.name
