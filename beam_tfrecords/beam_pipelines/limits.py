@@ -9,7 +9,7 @@ import threading
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import PYTHON_ENDS, RequestError
-from beam_tfrecords.transforms.processes.pool import usable_cores
+from beam_tfrecords.transforms.processes.worker import usable_cores
 
 # Maximum number of files that a build opens, and each of its workers in addition, with a reserve.
 _FILES, _FILES_PER_WORKER = 64, 16

@@ -19,7 +19,7 @@ from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.features.fields import COLUMN, ClassValue
 from beam_tfrecords.features.layouts import Feature, Layout
-from beam_tfrecords.features.parse import parse_example
+from beam_tfrecords.features.serialize import parse_example
 from beam_tfrecords.tfrecord import Compression, RecordError, open_stream, read_records
 
 # Columns that every condition may name. `split` is the split of the file; `labels` is a text made by `join_labels`.

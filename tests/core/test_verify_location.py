@@ -7,9 +7,9 @@ import json
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_tfrecords import build, open_dataset
-from beam_tfrecords.beam_pipelines.verify import find_problems
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
+from beam_tfrecords.beam_pipelines.verify import find_problems
 from tests.trees import write_tree
 
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.features.parse import parse_example
+from beam_tfrecords.features.serialize import parse_example
 
 pytestmark = pytest.mark.nightly
 

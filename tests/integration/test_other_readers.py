@@ -9,7 +9,7 @@ import tensorflow_datasets as tfds
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.features.parse import parse_example
+from beam_tfrecords.features.serialize import parse_example
 from beam_tfrecords.tfrecord import open_stream, read_records
 from tests.integration.tfrecord_package import read_shards
 

@@ -31,7 +31,7 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.features.fields import ClassValue, Stored
 from beam_tfrecords.features.layouts import Feature, decoded_names
-from beam_tfrecords.features.parse import parse_example
+from beam_tfrecords.features.serialize import parse_example
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample, decode_mask
 from beam_tfrecords.reading.record_columns import RecordColumns

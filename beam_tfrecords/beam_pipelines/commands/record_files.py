@@ -20,7 +20,7 @@ from beam_tfrecords.beam_pipelines.terminal import counted, show
 from beam_tfrecords.dataset.files import LATEST, MANIFEST
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.escaping import escape, write_json
-from beam_tfrecords.features.parse import parse_example
+from beam_tfrecords.features.serialize import parse_example
 from beam_tfrecords.tfrecord import Record, RecordError
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.raw_pixels import as_file

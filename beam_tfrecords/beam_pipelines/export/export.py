@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.export.coco import write_coco
 from beam_tfrecords.beam_pipelines.export.file_paths import FilePaths
-from beam_tfrecords.beam_pipelines.export.rows import KEY, LABEL, SPLIT, NotTextError, RowPlan, Values
+from beam_tfrecords.beam_pipelines.export.rows import IMAGE, KEY, LABEL, OBJECTS, SPLIT, NotTextError, RowPlan, Values
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.dataset.dataset import StoredDataset
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.reading.records import Records, open_records
 from beam_tfrecords.storage.threads import map_in_threads
+from beam_tfrecords.transforms.sources.needs import ONLY_CLASS
+from beam_tfrecords.transforms.sources.tables.parquet_table import opened
 
 # Names in the folder: the table, and the folder of the COCO files.
 TABLE, ANNOTATIONS = "samples.parquet", "annotations"
@@ -204,3 +206,95 @@ def _convert(row: dict[str, Any], values: Values, plan: RowPlan, paths: FilePath
         cells[column] = found if feature.several else found[0]
         files += named
     return cells, files, row["length"]
+
+
+_ROWS = 1024
+
+
+class _ImageRow(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+      number: its number in the table, from 1.
+      image: path of its image.
+      size: (width, height) of the image in pixels.
+      objects: its objects, with positions as shares of the image.
+    """
+
+    number: int
+    image: str
+    size: tuple[int, int]
+    objects: Sequence[Mapping[str, Any]]
+
+
+def write_coco(table: str, path: str, split: str, class_names: Sequence[str], index_columns: Mapping[str, str]) -> None:
+    """Writes the images and objects of a split; reads the table twice, some rows at a time.
+
+    Args:
+      table: the exported table.
+      path: the file to write.
+      split: the split.
+      class_names: the classes of objects; empty if the layout does not store them.
+      index_columns: column of the index -> its name in the table.
+    """
+    numbers = {name: number for number, name in enumerate(class_names or [ONLY_CLASS], 1)}
+    sizes = index_columns["width"], index_columns["height"]
+
+    def rows() -> Iterator[_ImageRow]:
+        return _read_rows(table, split, sizes)
+
+    with storage.open_write(path) as file:
+        file.write(b'{"images": [')
+        _write_all(file, map(_image, rows()))
+        file.write(b'], "annotations": [')
+        _write_all(file, (one for row in rows() for one in _annotations(row, numbers)), numbered=True)
+        categories = [{"id": number, "name": name} for name, number in numbers.items()]
+        file.write(b'], "categories": ' + json.dumps(categories).encode() + b"}\n")
+
+
+def _write_all(file: IO[bytes], values: Iterator[dict[str, Any]], *, numbered: bool = False) -> None:
+    for number, value in enumerate(values, 1):
+        value = {"id": number, **value} if numbered else value
+        file.write((b",\n" if number > 1 else b"\n") + json.dumps(value).encode())
+
+
+def _read_rows(table: str, split: str, sizes: tuple[str, str]) -> Iterator[_ImageRow]:
+    """Yields the rows of a split."""
+    number = 0
+    with opened(table) as file:
+        for batch in file.iter_batches(_ROWS, columns=[IMAGE, SPLIT, OBJECTS, *sizes], use_threads=False):
+            for row in batch.to_pylist():
+                number += 1
+                if row[SPLIT] == split:
+                    yield _ImageRow(number, row[IMAGE], (row[sizes[0]], row[sizes[1]]), row[OBJECTS])
+
+
+def _image(row: _ImageRow) -> dict[str, Any]:
+    width, height = row.size
+    return {"id": row.number, "file_name": row.image, "width": width, "height": height}
+
+
+def _annotations(row: _ImageRow, categories: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """Yields the objects of a row in pixels."""
+    for one in row.objects:
+        xmin, ymin, xmax, ymax = (side * size for side, size in zip(one["bbox"], row.size * 2, strict=True))
+        found = {
+            "image_id": row.number,
+            "category_id": categories.get(one.get("category", ONLY_CLASS)),
+            "bbox": [xmin, ymin, xmax - xmin, ymax - ymin],
+            "area": one.get("area", (xmax - xmin) * (ymax - ymin)),
+            "iscrowd": one.get("is_crowd", 0),
+        }
+        outline = one.get("segmentation")
+        if isinstance(outline, list):
+            outline = [[side * row.size[n % 2] for n, side in enumerate(part)] for part in outline]
+        if outline:
+            found["segmentation"] = outline
+        if points := one.get("keypoints"):
+            # COCO counts pixels: the center of the first one is 0.
+            found["keypoints"] = [
+                share if n % 3 == 2 or not points[n - n % 3 + 2] else share * row.size[n % 3] - 0.5
+                for n, share in enumerate(points)
+            ]
+            found["num_keypoints"] = sum(visibility > 0 for visibility in points[2::3])
+        yield found

@@ -15,7 +15,7 @@ from beam_tfrecords.dataset.files import CHANGES, DUPLICATES, FAILURES, LATEST
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.storage.request_metrics import KINDS
-from beam_tfrecords.transforms.publishing.guards import GuardResult
+from beam_tfrecords.transforms.publishing.changes import GuardResult
 from beam_tfrecords.transforms.publishing.lists import Example, find_examples
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.meaning.ledger import Entry, describe_ledger

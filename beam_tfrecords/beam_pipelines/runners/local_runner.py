@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from beam_tfrecords.beam_pipelines.runners.arguments import JOB_LABELS, BeamArguments
 from beam_tfrecords.beam_pipelines.runners.runner import Runner
 from beam_tfrecords.transforms.processes.fork_server import start_fork_server
-from beam_tfrecords.transforms.processes.pool import usable_cores
+from beam_tfrecords.transforms.processes.worker import usable_cores
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

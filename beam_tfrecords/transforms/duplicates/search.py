@@ -214,7 +214,7 @@ def read_labels(images: list[Image], part: Part, *, search: DuplicateSearch) -> 
 
 def _read_classes(image: Image, example: bytes, *, search: DuplicateSearch) -> Image:
     # Most builds read no records for this search.
-    from beam_tfrecords.features.parse import parse_example
+    from beam_tfrecords.features.serialize import parse_example
 
     parsed = parse_example(example)
     heads = {name: head.class_names[parsed[name][1][0]] for name, head in search.layout.heads.items()}

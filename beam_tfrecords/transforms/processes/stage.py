@@ -15,8 +15,7 @@ from apache_beam.typehints.decorators import no_annotations
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.processes.pool import WorkerPool
-from beam_tfrecords.transforms.processes.worker import prepare_process
+from beam_tfrecords.transforms.processes.worker import WorkerPool, prepare_process
 
 # Elements that wait per process: enough to keep all processes busy, and few enough to hold in memory.
 _WAITING_PER_PROCESS = 2

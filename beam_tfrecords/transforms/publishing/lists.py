@@ -16,7 +16,7 @@ from beam_tfrecords.dataset.schema import count, fields, flag, listed, mapped, p
 from beam_tfrecords.dataset.versions import remove
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.transforms.publishing.guards import GuardResult
+from beam_tfrecords.transforms.publishing.changes import GuardResult
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
 from beam_tfrecords.transforms.request.build_spec import Duplicates
 from beam_tfrecords.transforms.stats import Stats, stats_row

@@ -16,7 +16,7 @@ from beam_tfrecords.dataset.manifest import Shard
 from beam_tfrecords.dataset.pointers import point_to
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
-from beam_tfrecords.transforms.publishing.guards import GuardResult, find_violated
+from beam_tfrecords.transforms.publishing.changes import GuardResult, find_violated
 from beam_tfrecords.transforms.publishing.lists import write_lists, write_outcome
 from beam_tfrecords.transforms.publishing.metadata import write_files
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile

@@ -27,7 +27,7 @@ from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import DTYPE_FIELD, SHAPE_FIELD, Per, Stored
 from beam_tfrecords.features.layouts import Feature, Layout
-from beam_tfrecords.features.parse import check_features, parse_example
+from beam_tfrecords.features.serialize import check_features, parse_example
 from beam_tfrecords.features.stored_objects import StoredObjects
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from beam_tfrecords.transforms.images.convert_image import check_file, is_of_kept_kind

@@ -22,7 +22,7 @@ from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.portable_runner import ended_with_us
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.processes.descendants import is_there
-from beam_tfrecords.transforms.processes.pool import usable_cores
+from beam_tfrecords.transforms.processes.worker import usable_cores
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 ROOT = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.features.layouts import Layout, parse_layout
-from beam_tfrecords.features.parse import parse_example
+from beam_tfrecords.features.serialize import parse_example
 from beam_tfrecords.geometry.geometry import Geometry
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, move_vectors, place_objects

@@ -14,7 +14,7 @@ import pytest
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.processes import fork_server
-from beam_tfrecords.transforms.processes.pool import WorkerPool, usable_cores
+from beam_tfrecords.transforms.processes.worker import WorkerPool, usable_cores
 
 SEED = 20_240_301
 

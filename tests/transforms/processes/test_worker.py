@@ -205,7 +205,7 @@ def test_a_lock_is_free_once_its_process_has_ended_even_while_workers_still_run(
     program = """
         import os, sys, time
         from beam_tfrecords.storage.locks import try_lock
-        from beam_tfrecords.transforms.processes.pool import WorkerPool
+        from beam_tfrecords.transforms.processes.worker import WorkerPool
         with try_lock(sys.argv[1]):
             pool = WorkerPool(2)
             pool.submit(os.getpid).result()

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.transforms.publishing.guards import evaluate, find_violated
+from beam_tfrecords.transforms.publishing.changes import evaluate, find_violated
 from beam_tfrecords.transforms.request.schedule_spec import Guard, ScheduleSpec
 
 COUNTS = st.integers(0, 1000)

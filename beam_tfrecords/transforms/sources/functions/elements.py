@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
-from beam_tfrecords.features.parse import parse_plain_example
+from beam_tfrecords.features.serialize import parse_plain_example
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.mapping.sample import Sample
 from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects

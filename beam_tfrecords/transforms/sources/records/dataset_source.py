@@ -20,7 +20,7 @@ from beam_tfrecords.errors import BuildError, FailureReason, RequestError, Sampl
 from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.features.fields import OBJECT_MASKS, SOURCE_ID, ClassValue
 from beam_tfrecords.features.layouts import Feature
-from beam_tfrecords.features.parse import parse_example
+from beam_tfrecords.features.serialize import parse_example
 from beam_tfrecords.features.stored_objects import StoredObjects
 from beam_tfrecords.nearest import list_known
 from beam_tfrecords.reading.index_files import read_index

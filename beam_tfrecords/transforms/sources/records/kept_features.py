@@ -15,7 +15,7 @@ from typing import Any
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.features.fields import COLUMN
 from beam_tfrecords.features.layouts import SAME, Feature, Layout
-from beam_tfrecords.features.parse import ParsedExample, parse_example
+from beam_tfrecords.features.serialize import ParsedExample, parse_example
 from beam_tfrecords.tfrecord import Record
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.partition import Partition

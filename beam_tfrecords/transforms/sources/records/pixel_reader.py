@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.features.parse import read_fields
+from beam_tfrecords.features.serialize import read_message
 from beam_tfrecords.storage.reading import parsing
 from beam_tfrecords.transforms.images.raw_pixels import NPY_HEADERS, NPY_START
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
@@ -214,13 +214,13 @@ def _read_tensor(value: bytes) -> np.ndarray | None:
     """
     # NumPy raises ValueError for a shape of too many axes, and for one that is too long beside an axis of length 0.
     with contextlib.suppress(ValueError):
-        fields: dict[int, Any] = dict(read_fields(value))
+        fields: dict[int, Any] = dict(read_message(value))
         kind = _TENSOR_TYPES.get(fields.get(1, 0)) if fields.keys() <= {1, 2, 3, 4} else None
         shape, content = fields.get(2), fields.get(4)
         if kind is None or not isinstance(shape, bytes) or not isinstance(content, bytes):
             return None
-        axes = [axis for number, axis in read_fields(shape) if number == 2 and isinstance(axis, bytes)]
-        lengths = [length for axis in axes if isinstance(length := dict(read_fields(axis)).get(1, 0), int)]
+        axes = [axis for number, axis in read_message(shape) if number == 2 and isinstance(axis, bytes)]
+        lengths = [length for axis in axes if isinstance(length := dict(read_message(axis)).get(1, 0), int)]
         if len(lengths) == len(axes) and math.prod(lengths) * np.dtype(kind).itemsize == len(content):
             return np.frombuffer(content, kind).reshape(lengths)
     return None

@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.features.parse import parse_example, parse_plain_example
+from beam_tfrecords.features.serialize import parse_example, parse_plain_example
 from beam_tfrecords.storage.members import check_expansion
 from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.storage.threads import map_in_threads

@@ -10,7 +10,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.layouts import SAME, Layout
-from beam_tfrecords.features.parse import ParsedExample, check_features, parse_plain_example
+from beam_tfrecords.features.serialize import ParsedExample, check_features, parse_plain_example
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RECORD, Locator, PixelRange, Range, SampleRef
