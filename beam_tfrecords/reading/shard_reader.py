@@ -192,7 +192,10 @@ class ShardReader:
             try:
                 (_,) = read_records(io.BytesIO(framed))
             except (RecordError, ValueError) as error:
-                raise BuildError(f"{self._file(shard)}: the record at byte {offset:,} is damaged: {error}") from error
+                raise BuildError(
+                    f"{self._file(shard)}: the record at byte {offset:,} is damaged: {error}; run `beam-tfrecords "
+                    f"verify --dataset={self.path}`"
+                ) from error
         if crc != int.from_bytes(framed[-FOOTER_BYTES:], "little"):
             raise replaced(self.path, self.shards[shard].file)
         return framed[HEADER_BYTES:-FOOTER_BYTES]

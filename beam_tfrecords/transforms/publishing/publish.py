@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import glob
+import itertools
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +18,16 @@ from beam_tfrecords.dataset.pointers import point_to
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.escaping import json_file
 from beam_tfrecords.transforms.publishing.changes import GuardResult, find_violated
-from beam_tfrecords.transforms.publishing.lists import write_lists, write_outcome
+from beam_tfrecords.transforms.publishing.lists import find_examples, read_outcome, write_lists, write_outcome
 from beam_tfrecords.transforms.publishing.metadata import write_files
 from beam_tfrecords.transforms.publishing.publication import Publication, WrittenFile
 from beam_tfrecords.transforms.request.schedule_spec import GuardMode
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.counts import PAUSE_SECONDS, add_step
 from beam_tfrecords.transforms.workspace.output_folder import replace_files
+
+# Maximum number of failures in a message.
+_MOST_SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,12 +39,14 @@ class Decision:
       causes: exceeded limits that prevent publishing, in words.
       guard_results: results of all guards.
       violated: results of guards that prevent publishing.
+      reasons: reason -> number of rejected samples, if something prevents publishing.
     """
 
     publishes: bool
     causes: tuple[str, ...]
     guard_results: tuple[GuardResult, ...]
     violated: tuple[GuardResult, ...]
+    reasons: Mapping[str, int]
 
 
 def open_output(stats: Stats, *, publication: Publication) -> Decision:
@@ -56,7 +62,8 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     guard_results = history.evaluate(publication.describe(stats), stats) if history else []
     is_strict = history is not None and history.schedule.guard is GuardMode.STRICT
     violated = tuple(find_violated(guard_results)) if is_strict else ()
-    decision = Decision(not (causes or violated), causes, tuple(guard_results), violated)
+    reasons = stats.failure_reasons() if causes else {}
+    decision = Decision(not (causes or violated), causes, tuple(guard_results), violated, reasons)
     publication.fence.check()
     # The whole folder of a version is ours.
     if not (publication.history or keeps_dataset(publication, decision)):
@@ -91,8 +98,15 @@ def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
 
 
 def explain_decision(decision: Decision, *, publication: Publication) -> str:
-    """Returns the message of a job that published nothing."""
-    why = [*decision.causes, *(f"guard {result}" for result in decision.violated)]
+    """Returns the message of a job that published nothing, with a few of the rejected samples."""
+    rejected = ", ".join(f"{reason} {count:,}" for reason, count in decision.reasons.items())
+    why = [*decision.causes, *([f"rejected: {rejected}"] if rejected else [])]
+    outcome = read_outcome(publication.folder)
+    failures = "" if outcome is None else storage.join(outcome["folder"], FAILURES)
+    if failures and storage.exists(failures):
+        examples = find_examples(failures, decision.reasons)
+        why += [f"for example {key}: {detail}" for key, detail in itertools.islice(examples.values(), _MOST_SHOWN)]
+    why += [f"guard {result}" for result in decision.violated]
     command = f"beam-tfrecords status --output={shlex.quote(publication.root)}"
     return f"nothing was published: {'; '.join(why)}; `{command}` says more"
 
