@@ -202,8 +202,8 @@ def test_images_without_objects_are_exported(run, build, tmp_path, layout):
 
 
 def test_a_compressed_dataset_is_refused(run, build, tmp_path):
-    write_form("csv", tmp_path / "in")
-    first = build(tmp_path / "first", *flags_of("csv", tmp_path / "in"), "--compression=gzip", "--image_size=8")
+    flags = flags_of(WRITERS["coco"].make(tmp_path / "in"))
+    first = build(tmp_path / "first", *flags, "--compression=gzip", "--image_size=8")
     run("export", f"--dataset={first}", f"--to={tmp_path / 'folder'}").refused("compressed_shards")
     assert not (tmp_path / "folder").exists()
 
