@@ -27,7 +27,7 @@ ELSEWHERE = {
     "in the place of an image": "tests/beam_tfrecords/storage/test_local.py",
     "or a cloud's metadata": "tests/beam_tfrecords/storage/test_web.py",
     "a password in a URL": "tests/beam_pipelines/test_web_images.py",
-    "a manifest that names": "tests/beam_pipelines/test_formats.py",
+    "a manifest that names": "tests/beam_pipelines/test_compatibility.py",
     "any other value in any field": "tests/beam_pipelines/test_foreign_manifests.py",
     "escape sequences": "tests/beam_pipelines/test_hostile_names.py",
 }

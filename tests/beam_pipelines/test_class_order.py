@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 import beam_tfrecords
 from tests.annotated_inputs import save_pictures, write_coco
-from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.version_builds import Source, with_flags
 
 FLAGS = ["--name=pets", "--image_size=8", "--accept=all"]
@@ -38,84 +37,64 @@ def classes_of(path: Path) -> list[str]:
     return manifest_of(path)["class_names"]
 
 
-def records_of(path: Path, read) -> dict[str, int]:
-    return {record.key: record["label"] for record in read(path, "train")}
+# Steps of versions: classes that come and go (-), flags, and the class names after it or what a guard says.
+STEPS: dict[str, list[tuple[str, str, str]]] = {
+    "a class that appears moves no other": [("bbb ccc", "", "bbb ccc"), ("aaa", "", "bbb ccc aaa")],
+    "a class that vanished keeps its place until classes are sorted": [
+        ("aaa bbb", "", "aaa bbb"),
+        ("-aaa", "", "aaa bbb"),
+        ("", "", "aaa bbb"),
+        ("", "--class_order=sorted --accept=count", "indices that move: bbb 1 -> 0; before: aaa, bbb; allowed: none\n"),
+        ("", "--class_order=sorted", "bbb"),
+    ],
+    "every index that another order moves is named": [
+        ("b c d", "", "b c d"),
+        ("a", "--class_order=sorted --accept=count,classes,class_shares", "move: b 0 -> 1, c 1 -> 2, d 2 -> 3;"),
+    ],
+    "the request numbers classes": [
+        ("aaa bbb", "", "aaa bbb"),
+        ("", "--class_names=bbb,aaa", "bbb aaa"),
+        ("", "", "bbb aaa"),
+    ],
+    "a limit leaves the other classes their places": [("a b c", "", "a b c"), ("", "--limit=1", "a b c")],
+    "classes come and go": [
+        ("m n", "", "m n"),
+        ("x b", "", "m n b x"),
+        ("-m c", "", "m n b x c"),
+        ("m -b", "", "m n b x c"),
+    ],
+}
 
 
-def test_a_class_that_appears_moves_no_other(source, add, read):
-    add("bbb", "ccc")
-    assert source.build(*FLAGS).code == 0
-    before = records_of(source.latest, read)
-    add("aaa")
-    ran = source.build(*FLAGS)
-    assert ran.code == 0, ran.err
-    assert classes_of(source.latest) == ["bbb", "ccc", "aaa"]
-    assert (source.latest / "label.labels.txt").read_text().split() == ["bbb", "ccc", "aaa"]
-    assert before.items() <= records_of(source.latest, read).items()
-    assert source.counts() == {"copied": 4, "added": 2}
-    assert "3 would have another index in a dataset of their own" in " ".join(manifest_of(source.latest)["notes"])
-
-
-def test_a_class_that_vanished_keeps_its_place_until_classes_are_sorted(source, add):
-    add("aaa", "bbb")
-    assert source.build(*FLAGS).code == 0
-    shutil.rmtree(source.folder / "aaa")
-    for _ in range(2):  # the second has nothing to do
-        assert source.build(*FLAGS).code == 0
-        assert classes_of(source.latest) == ["aaa", "bbb"]
-    assert len(source.versions) == 2
-    ran = source.build("--name=pets", "--image_size=8", "--class_order=sorted")
-    assert ran.code == 3
-    assert "guard settings: class indices that move: bbb 1 -> 0; before: aaa, bbb; allowed: none\n" in ran.err
-    assert source.build(*FLAGS, "--class_order=sorted").code == 0
-    assert classes_of(source.latest) == ["bbb"]
-    assert beam_tfrecords.verify(source.latest) == []
-
-
-def test_every_index_that_another_order_moves_is_named(source, add):
-    add("b", "c", "d")
-    assert source.build("--name=pets", "--image_size=8").code == 0
-    add("a")
-    ran = source.build("--name=pets", "--image_size=8", "--class_order=sorted", "--accept=count,classes,class_shares")
-    assert ran.code == 3
-    assert "class indices that move: b 0 -> 1, c 1 -> 2, d 2 -> 3;" in ran.err
-
-
-def test_named_classes_are_numbered_by_the_request(source, add):
-    add("aaa", "bbb")
-    assert source.build(*FLAGS).code == 0
-    assert source.build(*FLAGS, "--class_names=bbb,aaa").code == 0
-    assert classes_of(source.latest) == ["bbb", "aaa"]
-    assert source.build(*FLAGS).code == 0
-    assert classes_of(source.latest) == ["bbb", "aaa"]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_build_from_scratch_with_the_same_class_names_has_the_same_bytes(source, add, tmp_path, convert, seed):
-    choice = random.Random(seed)
-    add("m")
-    for _ in range(3):
-        name = choice.choice("abcxyz")
-        if (source.folder / name).exists():
-            shutil.rmtree(source.folder / name)
-        else:
-            add(name)
-        ran = source.build(*FLAGS)
+@pytest.mark.parametrize("name", STEPS)
+def test_earlier_classes_keep_their_indices_and_the_bytes_are_those_of_a_build_with_their_names(
+    source, add, tmp_path, name
+):
+    for number, (changes, flags, expected) in enumerate(STEPS[name]):
+        add(*(change for change in changes.split() if change[0] != "-"))
+        for change in changes.split():
+            if change[0] == "-":
+                shutil.rmtree(source.folder / change[1:])
+        words = flags.split()
+        ran = source.build(*(FLAGS[:2] if "--accept" in flags else FLAGS), *words)
+        if ";" in expected:
+            assert ran.code == 3
+            assert expected in ran.err
+            continue
         assert ran.code == 0, ran.err
-    names = f"--class_names={','.join(classes_of(source.latest))}"
-    ran = source.convert(f"--input={source.folder}", f"--output={tmp_path / 'new'}", *with_flags(names, *FLAGS[:2]))
-    assert ran.code == 0, ran.err
-    assert shards_of(tmp_path / "new") == shards_of(source.latest)
-    for pattern in ("*.txt", "features.json", "index/*"):
-        written = {path.relative_to(source.latest): path.read_bytes() for path in source.latest.glob(pattern)}
-        assert written == {path: (tmp_path / "new" / path).read_bytes() for path in written}
-
-
-def test_a_sample_chosen_by_limit_leaves_the_other_classes_their_places(source, add):
-    add("a", "b", "c")
-    assert source.build(*FLAGS).code == 0
-    assert source.build(*FLAGS, "--limit=1").code == 0
-    assert classes_of(source.latest) == ["a", "b", "c"]
+        latest = source.latest
+        assert classes_of(latest) == (latest / "label.labels.txt").read_text().split() == expected.split()
+        assert beam_tfrecords.verify(latest) == []
+        new, names = tmp_path / f"new{number}", f"--class_names={','.join(classes_of(latest))}"
+        words = with_flags(names, *FLAGS[:2], *(word for word in words if "limit" in word))
+        assert source.convert(f"--input={source.folder}", f"--output={new}", *words).code == 0
+        for pattern in ("*.tfrecord-*", "*.txt", "features.json", "index/*"):
+            written = {path.relative_to(latest): path.read_bytes() for path in latest.glob(pattern)}
+            assert written == {path: (new / path).read_bytes() for path in written}
+    if name.startswith("a class that appears"):
+        assert source.counts() == {"copied": 4, "added": 2}
+        assert "3 would have another index in a dataset of their own" in " ".join(manifest_of(latest)["notes"])
+    assert len(source.versions) <= len(STEPS[name])
 
 
 def test_categories_of_coco_keep_their_indices(source, tmp_path):

@@ -72,19 +72,6 @@ def test_each_column_of_a_table_is_a_class_with_names_of_its_own(tmp_path):
     assert (dataset.class_names, beam_tfrecords.verify(tmp_path / "out")) == ((), [])
 
 
-def test_tensorflow_datasets_describes_each_class(tmp_path):
-    make(write_csv(tmp_path, rows_of()), tmp_path / "out")
-    features = json.loads((tmp_path / "out/features.json").read_text())["featuresDict"]["features"]
-    counts = {name: one["classLabel"]["numClasses"] for name, one in features.items() if "classLabel" in one}
-    assert counts == {"age": "4", "gender": "2"}
-
-
-def test_classes_that_the_names_lack_are_refused(tmp_path):
-    layout = {**LAYOUT, "gender": {**HEADS["gender"], "class_names": ["m", "x"]}}
-    with refuses("unknown_class", "layout", says=["'gender'", "'f'", "3 of 6 samples"]):
-        make(write_csv(tmp_path, rows_of()), tmp_path / "out", layout=layout)
-
-
 def test_classes_keep_their_indices_between_versions(tmp_path):
     table = write_csv(tmp_path, rows_of(genders=tuple("mfmfmf")))
     first = make(table, tmp_path / "out", versioned=True)
@@ -142,36 +129,6 @@ def test_a_dataset_with_heads_is_an_input_with_the_same_classes(tmp_path):
     (tmp_path / "first/gender.labels.txt").write_text("f\nm\nx\n")
     with refuses("edited_class_names", "input", "class_names", says=["gender.labels.txt"]):
         beam_tfrecords.build(input=str(tmp_path / "first"), output=str(tmp_path / "third"), quiet=True)
-
-
-def test_conditions_name_the_class(tmp_path):
-    dataset = make(write_csv(tmp_path, rows_of()), tmp_path / "out")
-    assert len(dataset.records("train").filter("column.gender = 'f' and column.age = '3'")) == 1
-    kept = make(tmp_path / "table.csv", tmp_path / "kept", where="column.gender = 'f'")
-    assert pairs(kept) == [(0, age) for age in (0, 1, 3)]
-    assert manifest_of(tmp_path / "kept")["splits"]["train"]["heads"]["gender"] == {"f": 3}
-
-
-def test_dropped_duplicates_are_not_counted(tmp_path):
-    table = write_csv(tmp_path, rows_of())
-    (tmp_path / "5.png").write_bytes((tmp_path / "0.png").read_bytes())
-    make(table, tmp_path / "out", duplicates="drop")
-    counts = manifest_of(tmp_path / "out")["splits"]["train"]["heads"]
-    assert sum(counts["gender"].values()) == manifest_of(tmp_path / "out")["records"] == 5
-    assert manifest_of(tmp_path / "out")["duplicates"]["groups_with_conflicting_labels"] == 1
-    assert beam_tfrecords.verify(tmp_path / "out") == []
-
-
-def test_verify_checks_indices_and_files(tmp_path):
-    make(write_csv(tmp_path, rows_of()), tmp_path / "out")
-    manifest = manifest_of(tmp_path / "out")
-    manifest["heads"]["age"] = ["0", "1", "2"]
-    manifest["splits"]["train"]["heads"]["gender"] = {"f": 2, "m": 4}
-    (tmp_path / "out/manifest.json").write_text(json.dumps(manifest))
-    (tmp_path / "out/gender.labels.txt").write_text("f\n")
-    found = "\n".join(map(str, beam_tfrecords.verify(tmp_path / "out")))
-    assert "feature 'age': class 3 is outside the 3 classes" in found
-    assert "gender.labels.txt: has been changed" in found
 
 
 @pytest.mark.report

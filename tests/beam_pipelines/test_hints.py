@@ -23,10 +23,11 @@ FOLLOWED = {
     "which is raw; leave `image_encoding` out, or ask for": "beam_pipelines/test_bands.py",
     "use `requester_pays=PROJECT`": "integration/test_gcs.py",
     "or set the command of Python workers by `environment_type`": "integration/test_flink.py",
-    "or set `environment_type` and `environment_config`": "beam_pipelines/runners/test_clusters.py",
+    "or set `environment_type` and `environment_config`": "core/runners/test_clusters.py",
     "allow more, or lower `max_image_memory`": "integration/test_memory_kills.py",
     "allow more, or set less with `max_image_memory`": "integration/test_memory_kills.py",
     "or allow a share of the samples with `max_failures`": "beam_pipelines/test_sample_transforms.py",
+    "only has an effect with `map`; use, for example,": "beam_pipelines/test_wrong_requests.py",
     "give it in `beam_arguments`, as --{}": "beam_pipelines/settings/test_habits.py",
 }
 _IS_HINT = re.compile(

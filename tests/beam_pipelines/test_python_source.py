@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import io
 import json
-import sqlite3
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,23 +61,6 @@ def build_of(tmp_path) -> Callable[..., Any]:
         return build(input=function, output=str(tmp_path / name), quiet=True, name="x", **settings)
 
     return make
-
-
-def test_arrays_bytes_and_files_are_the_images_of_a_folder(tmp_path, build_of):
-    folder = tmp_path / "in"
-    folder.mkdir()
-
-    def rows(part: str) -> Iterator[Sample]:
-        yield from rows_of(part, str(folder))
-
-    dataset = build_of(rows, parts=["a", "b"], image_encoding="png")
-    assert {split: len(dataset[split]) for split in dataset.splits} == {"train": 16, "validation": 2}
-    assert dataset.class_names == ("cat", "dog")
-    for split in dataset.splits:
-        for record, key in zip(dataset[split], indexed(dataset, split, "key"), strict=True):
-            number = int(key[-1])
-            np.testing.assert_array_equal(record["image"], make_pixels(number))
-            assert dataset.class_names[record["label"]] == ("cat" if number % 2 else "dog")
 
 
 @pytest.mark.parametrize(("dtype", "channels"), [("uint8", 3), ("uint16", 3), ("float32", 3), ("float32", 5)])
@@ -281,27 +263,6 @@ class Reader:
 def test_what_can_be_called_is_an_input(build_of, kind):
     made = {"object": Reader(5), "method": Reader(5).method, "partial": functools.partial(Reader(5), 0)}[kind]
     assert len(build_of(made)) == 5
-
-
-def test_rows_of_a_database(tmp_path, build_of):
-    database = str(tmp_path / "photos.db")
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    with sqlite3.connect(database) as opened:
-        opened.execute("create table photos (id integer primary key, path text, kind text)")
-        for number in range(20):
-            folder.joinpath(f"{number}.png").write_bytes(png_of(make_pixels(number)))
-            opened.execute("insert into photos values (?, ?, ?)", (number, f"{number}.png", "ab"[number % 2]))
-
-    def rows(part: int) -> Iterator[Sample]:
-        query = "select id, path, kind from photos where id % 4 = ?"
-        with sqlite3.connect(database) as opened:
-            for number, path, kind in opened.execute(query, (part,)):
-                yield Sample(number, image=path, label=kind)
-
-    dataset = build_of(rows, parts=range(4), image_root=str(folder))
-    assert len(dataset) == 20
-    assert sorted(indexed(dataset, "train", "uri")) == sorted(f"{folder.name}/{number}.png" for number in range(20))
 
 
 def test_vectors_of_a_function_are_no_classes(build_of):

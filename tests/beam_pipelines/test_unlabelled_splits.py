@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import pytest
@@ -52,18 +51,3 @@ def test_a_table_of_another_split_needs_no_column_of_labels(tmp_path, build, pat
     assert labels_of(build(tmp_path / "out", *words))["test"] == [[-1]] * 10
     several = build(tmp_path / "several", *words, "--layout=multilabel")
     assert labels_of(several, "labels")["test"] == [[]] * 10
-
-
-def test_a_missing_label_in_a_split_with_labels_is_rejected(tmp_path, build, paths):
-    rows = [f"{path},{path.parent.name if n else ''},{'test' if n % 3 else 'train'}" for n, path in enumerate(paths)]
-    table = write(tmp_path / "table.csv", "image,label,split", rows)
-    out = build(tmp_path / "out", f"--input={table}", "--image_size=16", "--name=x", "--max_failures=1")
-    (failure,) = map(json.loads, (out / "failures.jsonl").read_text().splitlines())
-    assert (failure["key"], failure["reason"]) == (str(paths[0]), "label_missing")
-
-
-def test_a_table_without_labels_of_the_same_split_is_refused(tmp_path, convert, paths):
-    one = write(tmp_path / "a.csv", "image,label", [f"{path},{path.parent.name}" for path in paths[::2]])
-    other = write(tmp_path / "b.csv", "image", map(str, paths[1::2]))
-    ran = convert(f"--input={one}", f"--input={other}", f"--output={tmp_path / 'out'}")
-    ran.refused("missing_label_column", "input")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
-import os
-import subprocess
 import tarfile
 import time
 from pathlib import Path
@@ -32,7 +29,6 @@ from beam_tfrecords.transforms.workspace.counts import (
     clear_stage_counts,
     read_stage_counts,
 )
-from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.progress_lines import without_progress
 
 
@@ -145,24 +141,6 @@ def test_without_a_terminal_whole_lines_are_written_and_no_escapes(tmp_path, mon
     assert lines
     assert lines[-1].startswith("5 of 10 samples (50%)")
     assert "\x1b" not in stream.getvalue()
-
-
-@pytest.mark.nightly
-@pytest.mark.local_runner
-def test_a_terminal_shows_at_once_what_is_done(photos, tmp_path):
-    ours, theirs = os.openpty()
-    words = ["convert", f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=16", "--no_report"]
-    with subprocess.Popen([BEAM_TFRECORDS, *words], stdout=subprocess.DEVNULL, stderr=theirs) as build:
-        os.close(theirs)
-        shown = b""
-        # A terminal whose other end is closed answers with an error.
-        with contextlib.suppress(OSError):
-            while piece := os.read(ours, 4096):
-                shown += piece
-    os.close(ours)
-    assert build.returncode == 0
-    first, second = shown.index(f"listing {photos}"[:79].encode()), shown.index(b"42 samples in 2 blocks, starting")
-    assert first < second
 
 
 def test_a_listing_says_how_long_it_takes():
