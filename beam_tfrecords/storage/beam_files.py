@@ -150,10 +150,16 @@ def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[byt
 
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
-    pattern = root if paths.is_glob(root) and not literal else glob.escape(root.rstrip("/")) + "/**"
+    is_glob = paths.is_glob(root) and not literal
+    # Beam takes `**/` for one folder or more.
+    crosses = is_glob and "**" in root
+    folder = paths.literal_prefix(root).rpartition("/")[0] if crosses else root.rstrip("/")
+    pattern = root if is_glob and not crosses else glob.escape(folder) + "/**"
     with _file_system(root) as files:
-        (match,) = files.match([pattern], [limit])
-    return map(_entry_of, match.metadata_list)
+        (match,) = files.match([pattern], [None if crosses else limit])
+    fits = paths.compile_glob(root).fullmatch
+    found = (_entry_of(one) for one in match.metadata_list if not crosses or fits(one.path))
+    return itertools.islice(found, limit)
 
 
 def list_folders(root: str) -> list[str]:

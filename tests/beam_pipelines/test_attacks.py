@@ -24,8 +24,8 @@ ROWS = re.findall(r"^\| (?!attack)(.+?) \| .+ \|$", PAGE.read_text(), re.MULTILI
 # Rows that other tests are about: part of the row -> the test.
 ELSEWHERE = {
     "an archive of some KB": "tests/core/test_tar_bombs.py",
-    "in the place of an image": "tests/beam_tfrecords/storage/test_local.py",
-    "or a cloud's metadata": "tests/beam_tfrecords/storage/test_web.py",
+    "in the place of an image": "tests/core/storage/test_local.py",
+    "or a cloud's metadata": "tests/core/storage/test_web.py",
     "a password in a URL": "tests/beam_pipelines/test_web_images.py",
     "a manifest that names": "tests/beam_pipelines/test_compatibility.py",
     "any other value in any field": "tests/beam_pipelines/test_foreign_manifests.py",

@@ -19,7 +19,7 @@ import pytest
 
 from beam_tfrecords import BuildError, open_dataset
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
-from tests.beam_tfrecords.storage.test_beam_files import DictionaryFiles
+from tests.core.storage.dictionary_files import DictionaryFiles
 from tests.refusals import refuses
 from tests.tensorflow import load
 
@@ -118,7 +118,7 @@ def test_commands_say_the_same_and_a_wrong_split_is_refused(listed, stored, tmp_
 def test_a_store_and_compressed_shards_have_the_same_records(listed, stored, tmp_path, photos, build):
     files = {path.relative_to(stored).as_posix(): path.read_bytes() for path in stored.rglob("*") if path.is_file()}
     DictionaryFiles.calls, remote = [], "dictionary://a/out"
-    DictionaryFiles.files = {f"{remote}/{name}": data for name, data in files.items()}
+    DictionaryFiles.files = {f"{remote}/{name}": (data, 1.5) for name, data in files.items()}
     expected = [*open_dataset(listed).records("test+train", form="bytes")]
     assert [*open_dataset(remote).records("test+train", form="bytes")] == expected
     del DictionaryFiles.files[f"{remote}/shards.parquet"]

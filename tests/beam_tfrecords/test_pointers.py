@@ -12,7 +12,7 @@ from beam_tfrecords.dataset.pointers import find_latest_damage, pin, point_to, r
 from beam_tfrecords.dataset.published import read_latest
 from beam_tfrecords.dataset.versions import State, find_newest, list_versions, remove
 from beam_tfrecords.errors import BuildError, RequestError
-from tests.beam_tfrecords.storage.test_beam_files import DictionaryFiles
+from tests.core.storage.dictionary_files import DictionaryFiles
 from tests.refusals import refuses
 from tests.version_folders import finish, put_version
 

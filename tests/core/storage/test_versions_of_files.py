@@ -6,8 +6,6 @@ import errno
 import os
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 
@@ -119,13 +117,6 @@ def test_a_file_written_to_while_it_is_open_is_found_when_it_is_closed(file):
     assert opened.closed
 
 
-def test_a_file_that_is_gone_is_not_found(file):
-    version = storage.stat(str(file)).version
-    file.unlink()
-    with pytest.raises(FileNotFoundError):
-        storage.read_bytes(str(file), version=version)
-
-
 def shorten(monkeypatch, *shorter: int) -> None:
     """As a mount that gives fewer bytes than the file has, the first times."""
     left = list(shorter)
@@ -152,14 +143,6 @@ def test_bytes_that_never_come_end_the_build(file, monkeypatch, read):
         read(str(file), "")
 
 
-def test_a_range_is_shorter_at_the_end_of_the_file(file, monkeypatch):
-    monkeypatch.setattr(time, "sleep", pytest.fail)
-    assert storage.read_range(str(file), 8, 100) == b"89"
-    assert storage.read_range(str(file), 10, 100) == b""
-    assert storage.read_range(str(file), 100, 1) == b""
-    assert storage.read_range(str(file), 0, 0) == b""
-
-
 @pytest.mark.parametrize("steps", [1, 3, 1000])
 def test_a_mount_that_answers_in_pieces_is_read_to_the_end(file, monkeypatch, steps):
     file.write_bytes(bytes(range(200)))
@@ -173,41 +156,16 @@ def test_a_file_that_says_no_size_is_read_to_its_end():
     assert storage.read_bytes("/proc/self/status").startswith(b"Name:")
 
 
-def test_a_new_file_is_written_once(tmp_path):
-    path = str(tmp_path / "folder/new")
-    assert storage.write_new(path, b"first")
-    assert not storage.write_new(path, b"second")
-    assert storage.read_bytes(path) == b"first"
-    assert os.listdir(tmp_path / "folder") == ["new"]
-
-
 def test_a_new_file_is_written_once_where_links_do_not_exist(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(errno.EPERM, "no links")
 
     monkeypatch.setattr(os, "link", refuse)
-    test_a_new_file_is_written_once(tmp_path)
-
-
-def test_the_state_of_a_missing_file_is_none(tmp_path):
-    assert storage.read_state(str(tmp_path / "gone")) is None
-    assert not storage.replace(str(tmp_path / "gone"), b"new", version="")
-    assert not storage.delete(str(tmp_path / "gone"), version="")
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_file_is_replaced_and_deleted_only_in_the_state_that_was_read(tmp_path):
-    path = str(tmp_path / "pointer")
-    storage.write_new(path, b"1")
-    data, first = storage.read_state(path)
-    assert data == b"1"
-    assert storage.replace(path, b"2", version=first)
-    assert not storage.replace(path, b"3", version=first)
-    assert not storage.delete(path, version=first)
-    data, second = storage.read_state(path)
-    assert data == b"2"
-    assert storage.delete(path, version=second)
-    assert os.listdir(tmp_path) == []
+    path = str(tmp_path / "folder/new")
+    assert storage.write_new(path, b"first")
+    assert not storage.write_new(path, b"second")
+    assert storage.read_bytes(path) == b"first"
+    assert os.listdir(tmp_path / "folder") == ["new"]
 
 
 _COUNT = """
@@ -227,22 +185,6 @@ def test_no_replacement_of_several_processes_is_lost(tmp_path):
     processes = [subprocess.Popen([sys.executable, "-c", _COUNT, path, "100"]) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert storage.read_bytes(path) == b"300"
-
-
-def test_of_several_writers_of_a_new_file_one_is_told_true(tmp_path):
-    path, told = str(tmp_path / "new"), []
-    start = threading.Barrier(8)
-
-    def write(number: int) -> None:
-        start.wait()
-        told.append(storage.write_new(path, b"%d" % number))
-
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(told) == [False] * 7 + [True]
 
 
 @pytest.mark.parametrize(

@@ -58,11 +58,6 @@ def test_what_can_not_be_there_is_not_there(folder, ask, name):
     assert not ask(f"{folder}/{name}")
 
 
-def test_what_is_there_is_told_by_its_kind(folder):
-    assert [ask(f"{folder}/file") for ask in QUESTIONS] == [True, True, False]
-    assert [ask(f"{folder}/classes") for ask in QUESTIONS] == [True, False, True]
-
-
 @pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.EACCES, errno.ENOMEM, errno.EPERM, errno.ENODEV])
 @pytest.mark.parametrize("ask", QUESTIONS)
 def test_an_error_is_no_answer(folder, failing, ask, code):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from beam_tfrecords import storage
 from tests.refusals import refuses
 
@@ -21,20 +23,16 @@ def test_local_files_need_neither_beam_nor_a_cloud_client(tmp_path):
     assert not clients & set(ran.stdout.split())
 
 
-def test_gs_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
-    monkeypatch.delitem(sys.modules, "beam_tfrecords.storage.gcs", raising=False)
-    monkeypatch.delattr(storage, "gcs", raising=False)
-    with refuses("missing_extra", says=["gs://bucket/x", "'.[gcp]'"]):
-        storage.read_bytes("gs://bucket/x")
-
-
-def test_s3_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "boto3", None)
-    monkeypatch.delitem(sys.modules, "beam_tfrecords.storage.s3", raising=False)
-    monkeypatch.delattr(storage, "s3", raising=False)
-    with refuses("missing_extra", says=["s3://bucket/x", "'.[aws]'"]):
-        storage.read_bytes("s3://bucket/x")
+@pytest.mark.parametrize(
+    ("scheme", "library", "extra"), [("gs", "google.cloud.storage", "gcp"), ("s3", "boto3", "aws")]
+)
+def test_a_store_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch, scheme, library, extra):
+    module = "gcs" if scheme == "gs" else scheme
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules, f"beam_tfrecords.storage.{module}", raising=False)
+    monkeypatch.delattr(storage, module, raising=False)
+    with refuses("missing_extra", says=[f"{scheme}://bucket/x", f"'.[{extra}]'"]):
+        storage.read_bytes(f"{scheme}://bucket/x")
 
 
 def test_an_unknown_scheme_is_refused():

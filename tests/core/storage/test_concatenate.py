@@ -36,14 +36,6 @@ def fail_with(number):
     return copy
 
 
-def test_files_are_joined_in_order(tmp_path, parts):
-    sources, content = parts
-    assert join_to(tmp_path, sources) == content
-    assert join_to(tmp_path, sources[::-1]) == b"last" + content[:-4]
-    assert join_to(tmp_path, []) == b""
-    assert all(map(os.path.exists, sources))
-
-
 @pytest.mark.skipif(not hasattr(os, "copy_file_range"), reason="this system has no copy_file_range")
 def test_the_system_copies(tmp_path, parts, monkeypatch):
     left = []
@@ -98,9 +90,3 @@ def test_bytes_that_are_missing_end_the_build(tmp_path, parts, monkeypatch):
     monkeypatch.setattr(local, "_append", lambda source, target, size: None)
     with pytest.raises(BuildError, match="part0: only 0 of 1048576 bytes"):
         storage.concatenate(parts[0], str(tmp_path / "shard"))
-
-
-def test_a_missing_source_is_an_error_and_leaves_nothing(tmp_path, parts):
-    with pytest.raises(FileNotFoundError):
-        storage.concatenate([*parts[0], str(tmp_path / "gone")], str(tmp_path / "data/shard"))
-    assert os.listdir(tmp_path / "data") == []
