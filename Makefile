@@ -77,17 +77,17 @@ generated: $(VENV)/.installed
 
 # The gate against real servers, a cluster and a browser, all from package registries; needs Java, Maven and Go, or root
 # on Debian to install them.
-GATE = flink_faults store_faults storage_conformance prism package report
+GATE = flink_faults store_faults storage_conformance runner_conformance package report
 test-integration: $(VENV)-integration/.installed $(VENV)-dist/.installed
 	tests/integration/install.sh integration $(VENV)-integration/bin/python
-	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile -m "not nightly" $(GATE:%=tests/integration/test_%.py)
+	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile -m "not nightly" $(GATE:%=tests/integration/test_%.py) tests/core/stores
 
 # The rest: all clusters, stores, readers and shells, combinations of settings, properties with more examples, and each
 # stage once more by Beam's own workers.
 PYTEST_NIGHTLY = $(VENV)-nightly/bin/python -m pytest -n 2 --dist loadfile --hypothesis-profile=nightly
 test-nightly: $(VENV)-nightly/.installed $(VENV)-dist/.installed
 	tests/integration/install.sh nightly $(VENV)-nightly/bin/python
-	$(PYTEST_NIGHTLY) -m nightly tests/integration
+	$(PYTEST_NIGHTLY) -m nightly tests/integration tests/core/stores
 	$(TEMP_ROOT) $(PYTEST_NIGHTLY) -m "nightly or hypothesis" tests
 	$(TEMP_ROOT) $(PYTEST_NIGHTLY) -m any_workers --beam_workers tests
 

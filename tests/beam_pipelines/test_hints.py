@@ -21,7 +21,7 @@ FOLLOWED = {
     "`layout=detection_polygons` or `layout=": "cases/yolo.yaml",
     "; `array_axes=CHW` or `array_axes=HWC` says it": "beam_pipelines/test_bands.py",
     "which is raw; leave `image_encoding` out, or ask for": "beam_pipelines/test_bands.py",
-    "use `requester_pays=PROJECT`": "integration/test_gcs.py",
+    "use `requester_pays=PROJECT`": "integration/test_store_faults.py",
     "or set the command of Python workers by `environment_type`": "integration/test_flink.py",
     "or set `environment_type` and `environment_config`": "core/runners/test_clusters.py",
     "allow more, or lower `max_image_memory`": "integration/test_memory_kills.py",
