@@ -14,11 +14,9 @@ import pytest
 from apache_beam.metrics import MetricsFilter
 from PIL import Image
 
-from beam_tfrecords import WriteTFRecordShards
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.jobs import read_job
-from beam_tfrecords.tfrecord import read_records
 from beam_tfrecords.transforms.blocks.stage import NAMESPACE, report_block
 from beam_tfrecords.transforms.stats import Stats
 from tests.integration.cluster_builds import PROGRAM, hashes
@@ -91,21 +89,6 @@ def test_a_dataset_verifies_on_the_cluster(photos, tmp_path, run, on_flink):
     assert run("convert", f"--input={photos}", f"--output={out}", *FLAGS).code == 0
     ran = run("verify", f"--dataset={out}", f"--temp_location={tmp_path}", *on_flink)
     assert (ran.code, ran.out.split(":")[0]) == (0, "OK"), ran.err
-
-
-def test_near_duplicates_are_those_of_the_local_runner(photos, tmp_path, run, on_flink):
-    shutil.copytree(photos, tmp_path / "photos")
-    for path in sorted((photos / "space").iterdir()):
-        Image.open(path).convert("RGB").save(tmp_path / "photos/cat" / path.name, quality=70)
-    words = ["convert", f"--input={tmp_path / 'photos'}", *FLAGS, "--near_duplicates=4", "--name=photos"]
-    outs = (tmp_path / "local", tmp_path / "cluster")
-    for out, where in zip(outs, ([], on_flink), strict=True):
-        ran = run(*words, f"--output={out}", *where)
-        assert ran.code == 0, ran.err
-    local, cluster = ((out / "duplicates.jsonl").read_bytes() for out in outs)
-    assert local == cluster
-    assert local.count(b'"kind": "near"') == len(list((photos / "space").iterdir()))
-    assert hashes(outs[0]) == hashes(outs[1])
 
 
 def test_an_image_that_occurs_very_often_is_no_record_too_large_for_flink(tmp_path, run, on_flink):
@@ -229,26 +212,6 @@ def test_the_metrics_of_a_pipeline_reach_its_result(on_flink):
     found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))
     counts = {one.key.metric.name: one.attempted for one in found["counters"]}
     assert counts == {"samples_written": 6, "failed_corrupt": 2, "bytes_out": 18, "blocks": 2}
-
-
-def test_any_examples_are_written_to_shards(tmp_path, on_flink):
-    records = [b"%d" % number * (number % 50) for number in range(1_000)]
-    execution = Execution.prepare(find_runner(on_flink), quiet=True)
-    execution.run(
-        lambda root: (
-            root
-            | beam.Create(records)
-            | beam.Reshuffle()
-            | WriteTFRecordShards(str(tmp_path / "out/any"), num_shards=3)
-        )
-    )
-    files = sorted((tmp_path / "out").iterdir())
-    assert [file.name for file in files] == [f"any.tfrecord-{number:05d}-of-00003" for number in range(3)]
-    found = []
-    for path in files:
-        with path.open("rb") as file:
-            found += [record.data for record in read_records(file)]
-    assert sorted(found) == sorted(records)
 
 
 # Wrong requests: nothing is started.

@@ -15,8 +15,6 @@ from tests.integration.cluster_builds import (
     SLOW,
     ClusterBuild,
     check,
-    make_hostile,
-    read_reasons,
     slow_hashes,
     slow_photos,
 )
@@ -197,21 +195,6 @@ def test_sigterm_leaves_the_job_where_the_request_says_so(cluster, slow_photos, 
     assert build.wait().code == 143
     assert cluster.running_jobs() == [job]
     check(ClusterBuild(build.output, *words), finished, slow_hashes, says="the job of this build runs already")
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(("hostile", "reason"), [("crash", "decoder_crash"), ("hang", "decode_timeout")])
-def test_a_decoder_that_ends_its_process_costs_one_sample(
-    photos, tmp_path, run, cluster, on_flink, monkeypatch, hostile, reason
-):
-    key = "cat/cat_03.jpg"
-    words = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=64"]
-    words += ["--max_failures=0.1", "--image_timeout=3", *make_hostile(monkeypatch, **{hostile: key})]
-    ran = run("convert", *words, *on_flink)
-    assert ran.code == 0, ran.err
-    assert read_reasons(tmp_path / "out") == {key: reason}
-    # The log of the task manager names the sample too.
-    assert key in cluster.logs()
 
 
 @pytest.mark.nightly

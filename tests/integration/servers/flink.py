@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -114,36 +113,7 @@ def flink_cluster(
         _cluster("down", f"--run-dir={run_dir}")
 
 
-def compile_probe(folder: Path) -> Path:
-    """A jar with `RestartProbe`, a batch job to try the cluster itself with.
-
-    Raises:
-      processes.ServerError: it did not compile.
-    """
-    (library,) = (processes.PROJECT / ".cache" / "flink").glob(f"dist-{VERSION}/lib/flink-dist-*.jar")
-    source = Path(__file__).with_name("RestartProbe.java")
-    jar = folder / "probe.jar"
-    _run(["javac", "--release=11", "-nowarn", "-cp", library, "-d", folder / "classes", source])
-    _run(["jar", "--create", f"--file={jar}", "--main-class=RestartProbe", "-C", folder / "classes", "."])
-    return jar
-
-
-def submit(cluster: FlinkCluster, jar: Path, *arguments: str, parallelism: int) -> str:
-    """Submits a jar by Flink's own client and returns the job's id."""
-    (client,) = (processes.PROJECT / ".cache" / "flink").glob(f"dist-{VERSION}/bin/flink")
-    output = _run(
-        [client, "run", "--detached", f"--parallelism={parallelism}", jar, *arguments],
-        env={**os.environ, "FLINK_CONF_DIR": str(cluster.run_dir / "conf")},
-    )
-    return output.split("Job has been submitted with JobID ")[1].split()[0]
-
-
-def _cluster(*words: str) -> str:
-    return _run([_SCRIPT, *words])
-
-
-def _run(command: list[str | Path], env: dict[str, str] | None = None) -> str:
-    completed = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=env)
+def _cluster(*words: str) -> None:
+    completed = subprocess.run([_SCRIPT, *words], capture_output=True, text=True)
     if completed.returncode:
-        raise processes.ServerError(f"{command[0]}: {completed.stderr}{completed.stdout}")
-    return completed.stdout.strip()
+        raise processes.ServerError(f"{_SCRIPT}: {completed.stderr}{completed.stdout}")

@@ -63,14 +63,13 @@ class GcsServer(proxy.StorageServer):
 
 
 @contextlib.contextmanager
-def gcs_server(folder: Path, *, in_memory: bool = True, buckets: tuple[str, ...] = ()) -> Iterator[GcsServer]:
+def gcs_server(folder: Path, *, buckets: tuple[str, ...] = ()) -> Iterator[GcsServer]:
     """Runs the service on a free loopback port, over plain HTTP, until the block ends.
 
     Sets nothing in this process: pass `environment` to subprocesses, or set it with `monkeypatch.setenv`.
 
     Args:
-      folder: for the log, the credentials file and, unless `in_memory`, the objects.
-      in_memory: objects live in the emulator's memory, else in files.
+      folder: for the log and the credentials file; objects are in the emulator's memory.
       buckets: created at the start (names of three characters or more).
 
     Raises:
@@ -93,8 +92,7 @@ def gcs_server(folder: Path, *, in_memory: bool = True, buckets: tuple[str, ...]
             "-scheme=http",
             "-host=127.0.0.1",
             f"-port={server.upstream_port}",
-            f"-backend={'memory' if in_memory else 'filesystem'}",
-            f"-filesystem-root={folder / 'objects'}",
+            "-backend=memory",
             # Clients continue an upload through the proxy too.
             f"-external-url={server.endpoint}",
             "-log-level=warn",
