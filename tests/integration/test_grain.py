@@ -5,13 +5,10 @@ from __future__ import annotations
 import shutil
 
 import grain
-import numpy as np
 import pytest
 
 from beam_tfrecords import mix, open_dataset
-from beam_tfrecords.dataset import manifest
 from beam_tfrecords.grain import RecordSource
-from tests.annotated_inputs import save_pictures, write_coco
 from tests.docs.pages import PROJECT, passages_of
 
 pytestmark = pytest.mark.nightly
@@ -129,36 +126,3 @@ def test_the_passage_of_the_documentation_runs(folder, tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     exec(passage.text, {})
     assert len(capsys.readouterr().out.splitlines()) == 6
-
-
-def test_batches_have_one_size_or_are_explained(tmp_path, photos, build):
-    built = build(tmp_path / "out", f"--input={photos}", "--image_size=40")
-    records = open_dataset(built).records("train")
-    source = RecordSource(records, image_size=24, resize_mode="pad", as_supervised=True)
-    images, labels = grain.MapDataset.source(source).batch(8)[0]
-    assert (images.shape, images.dtype, labels.shape) == ((8, 24, 24, 3), np.uint8, (8,))
-    np.testing.assert_array_equal(images[3], records.resized(24, "pad")[3]["image"])
-    source = RecordSource(records)
-    with pytest.raises(ValueError, match=r"image: images of different sizes cannot be batched.*image_size=224"):
-        grain.MapDataset.source(source).batch(8, batch_fn=source.collate)[0]
-
-
-def test_ragged_features_are_lists_in_a_batch(tmp_path, build):
-    save_pictures(tmp_path / "pictures")
-    words = (f"--input={write_coco(tmp_path / 'instances.json')}", f"--image_root={tmp_path / 'pictures'}")
-    records = open_dataset(build(tmp_path / "out", *words, "--layout=detection")).records("train")
-    source = RecordSource(records, image_size=32, resize_mode="crop")
-    batch = grain.MapDataset.source(source).batch(4, batch_fn=source.collate)[0]
-    assert batch["image"].shape == (4, 32, 32, 3)
-    for number, example in enumerate(records.resized(32, "crop")):
-        for name in ("image/object/bbox/xmin", "image/object/class/text"):
-            np.testing.assert_array_equal(batch[name][number], example[name])
-
-
-def test_workers_read_a_dataset_whose_shards_have_a_file_of_their_own(folder, tmp_path, photos, build, monkeypatch):
-    monkeypatch.setattr(manifest, "MOST_LISTED_SHARDS", 2)
-    flags = ("--image_size=32", "--num_shards=3")
-    stored = open_dataset(build(tmp_path / "out", f"--input={photos}", *flags)).records("train")
-    listed = open_dataset(folder).records("train")
-    found = [sorted(load(RecordSource(one), workers=2)) for one in (listed, stored)]
-    assert found[0] == found[1]
