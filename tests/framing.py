@@ -75,8 +75,8 @@ def example_of(features: dict[str, Any]) -> bytes:
     """Serializes an example.
 
     Args:
-      features: name -> bytes, a whole number or a float; a list of values of one of these kinds; or a feature, whose
-        list may be empty.
+      features: name -> text, bytes, a whole number or a float; a list of values of one of these kinds; or a feature,
+        whose list may be empty.
     """
     example = Example()
     for name, given in features.items():
@@ -86,7 +86,8 @@ def example_of(features: dict[str, Any]) -> bytes:
             continue
         lists = {bytes: feature.bytes_list, int: feature.int64_list, float: feature.float_list}
         for value in given if isinstance(given, list) else [given]:
-            lists[type(value)].value.append(value)
+            stored = value.encode() if isinstance(value, str) else value
+            lists[type(stored)].value.append(stored)
     return example.SerializeToString()
 
 

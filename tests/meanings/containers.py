@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from beam_tfrecords.features import example_pb2
 from tests.archive_files import tar_of
-from tests.framing import framed
+from tests.framing import example_of, framed
 from tests.meanings import pictures, words
 from tests.meanings.class_files import add_class_file, may_state
 from tests.meanings.drafts import SPLIT_OF, Draft, new_draft
@@ -226,21 +225,6 @@ def _write_records(draft: Draft, records: Sequence[bytes]) -> None:
     draft.kinds.append("split:files")
     end = "*/*" if "/" in pattern else "*"
     draft.settings["input"] = chance.choice((f"{{root}}/records/{end}", "{root}/records"))
-
-
-def example_of(values: Mapping[str, Any]) -> bytes:
-    """Returns an example of these features."""
-    example = example_pb2.Example()
-    for name, value in values.items():
-        several = value if isinstance(value, list) else [value]
-        feature = example.features.feature[name]
-        if isinstance(several[0], str | bytes):
-            feature.bytes_list.value.extend(one.encode() if isinstance(one, str) else one for one in several)
-        elif isinstance(several[0], float):
-            feature.float_list.value.extend(several)
-        else:
-            feature.int64_list.value.extend(several)
-    return example.SerializeToString()
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords import RequestError
 from tests.meanings.comparison import Comparison
 from tests.meanings.meaning import Case, Meaning
 from tests.meanings.program import Reading, read_input

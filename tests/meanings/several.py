@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from tests.framing import framed
+from tests.framing import example_of, framed
 from tests.meanings import pictures, words
-from tests.meanings.containers import example_of, grey_pictures
+from tests.meanings.containers import grey_pictures
 from tests.meanings.drafts import SPLIT_OF, Draft, new_draft
 from tests.meanings.meaning import Case, Label, Role, Split
 
