@@ -39,8 +39,8 @@ from tests.integration.cluster_builds import (
 )
 from tests.integration.servers import flink, processes
 from tests.integration.servers.prism import prism_server
-from tests.source_forms import FORMS, flags_of, write_form
 from tests.web_server import web_server
+from tests.writers import WRITERS, flags_of
 
 __all__ = ["slow_hashes", "slow_photos"]
 
@@ -129,10 +129,9 @@ def test_photos(photos, tmp_path, run, convert_on_both, on_runner):
 
 @night
 @on("spark", "flink_2", "flink_4")
-@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("form", WRITERS)
 def test_every_source(tmp_path, convert_on_both, on_runner, form):
-    write_form(form, tmp_path / "in")
-    convert_on_both(on_runner, tmp_path, *flags_of(form, tmp_path / "in"))
+    convert_on_both(on_runner, tmp_path, *flags_of(WRITERS[form].make(tmp_path / "in")))
 
 
 @night

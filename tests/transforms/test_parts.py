@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.tfrecord import masked_crc32c, read_records
 from beam_tfrecords.transforms.parts import PART_BYTES, PartPolicy, PartWriter, read_cuts, read_index
+from tests.core.storage.dictionary_files import DictionaryFiles
 from tests.transforms.part_writing import add_row
 
 ROW = {
@@ -49,6 +50,25 @@ def test_a_part_ends_at_its_size(tmp_path):
     assert [part.number for part in parts] == [0, 1, 2]
     names = [*(f"train-000003-{n:04d}.tfrecord" for n in range(3)), "train-000003.parquet"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+def test_a_small_index_in_a_store_is_neither_written_nor_read(monkeypatch):
+    monkeypatch.setattr(DictionaryFiles, "files", {})
+    writer = PartWriter(
+        folder="dictionary://a/parts",
+        stem="train-000003",
+        split="train",
+        block=3,
+        policy=PartPolicy(),
+        compression="none",
+        most_index_bytes=10_000,
+    )
+    for number in range(70):
+        add_row(writer, b"%03d" % number, {})
+    (part,) = writer.close()
+    assert list(DictionaryFiles.files) == [part.uri]
+    DictionaryFiles.files.clear()
+    assert read_cuts(part).rows.tolist() == list(range(71))
 
 
 def test_an_uncompressed_part_can_be_cut_at_every_record(tmp_path):

@@ -17,6 +17,7 @@ from apache_beam.testing.util import assert_that
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_tfrecords import storage
 from beam_tfrecords.dataset.files import ShardNames
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage.fence import Fence
@@ -222,6 +223,21 @@ def test_a_part_that_lost_bytes_breaks_the_build(tmp_path):
     (part,) = write_parts(tmp_path, {0: [b"some bytes"]})
     Path(part.uri).write_bytes(b"short")
     with pytest.raises(BuildError, match="has 5 bytes, but 26"):
+        compose([part], tmp_path)
+
+
+def test_a_checksum_of_the_store_is_compared(tmp_path, monkeypatch):
+    (part,) = write_parts(tmp_path, {0: [b"some bytes"]})
+    crc = google_crc32c.value(Path(part.uri).read_bytes())
+    concatenate, checksums = storage.concatenate, [crc, crc ^ 1]
+
+    def joined(*words, **named):
+        concatenate(*words, **named)
+        return checksums.pop(0)
+
+    monkeypatch.setattr(storage, "concatenate", joined)
+    assert compose([part], tmp_path).crc32c == f"{crc:08x}"
+    with pytest.raises(BuildError, match=rf"has CRC-32C {crc ^ 1:08x}, but {crc:08x} was written; a part is damaged"):
         compose([part], tmp_path)
 
 
