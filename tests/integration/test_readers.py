@@ -58,7 +58,6 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "in part": lambda records: records[::-2],
     "chosen": lambda records: records[[3, 3, 0]],
     "resized": lambda records: records.resized((20, 24), "crop"),
-    "balanced": lambda records: records[:20].balanced(),
     "mixed": lambda records: mix([(records.filter(label="cat"), 0.5), (records, 0.5)], seed=1),
     "mixed twice": lambda records: mix([(mix([(records[:5], 1), (records, 1)]), 1), (records[2:9], 2)]),
 }
