@@ -30,10 +30,13 @@ from beam_tfrecords.reading.record_columns import LABELS, SCHEMA, RecordColumns,
 # Operator of SQL -> operator of Python that replaces it while a condition is parsed; no condition uses these itself.
 _OF_SQL = {"=": "==", "<>": "!=", "like": "@"}
 _NOT_LIKE = "//"
-_CAPITALS = frozenset(("AND", "OR", "NOT", "IN", "IS", "LIKE"))
+# Function that replaces `between`: `x between 1 and 3` is parsed as `x in between(1, 3)`.
+_BETWEEN = "between"
+_CAPITALS = frozenset(("AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN"))
 _NULLS = frozenset(("NULL", "NONE", "null"))
 # A text in quotes; in SQL, a doubled quote stands for one.
 _TEXT = re.compile(r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*\"""", re.DOTALL)
+_OPENING, _CLOSING = frozenset("(["), frozenset(")]")
 
 # Kind of a token, and its text.
 _Token = tuple[int, str]
@@ -47,7 +50,7 @@ def to_python(text: str) -> str:
     """Rewrites a condition in Python's syntax.
 
     Raises:
-      SyntaxProblem: there is no operator between two texts.
+      SyntaxProblem: there is no operator between two texts, or the bounds of `between` are incomplete.
       SyntaxError, tokenize.TokenError: it cannot be split into tokens.
     """
     tokens = list(tokenize.generate_tokens(io.StringIO(_TEXT.sub(_undouble, text.strip())).readline))
@@ -58,6 +61,9 @@ def to_python(text: str) -> str:
     for index in range(len(words) - 4, -1, -1):
         if [word for _, word in words[index : index + 2]] == ["in", "("] and words[index + 3][1] == ")":
             words.insert(index + 3, (tokenize.OP, ","))
+    # The last one first, because its bounds may be within those of another.
+    for index in reversed([index for index, word in enumerate(words) if word == (tokenize.NAME, _BETWEEN)]):
+        _rewrite_between(words, index)
     # `not like` is one operator.
     negated = {index for index, pair in enumerate(itertools.pairwise(words)) if [w for _, w in pair] == ["not", "@"]}
     return tokenize.untokenize(
@@ -69,7 +75,30 @@ def to_python(text: str) -> str:
 
 def to_sql(text: str) -> str:
     """Returns a part of a condition as a user would write it."""
+    text = re.sub(rf"(.+) in {_BETWEEN}\((.+), (.+)\)", r"\1 between \2 and \3", text)
     return text.replace(" @ ", " like ").replace(f" {_NOT_LIKE} ", " not like ")
+
+
+def _rewrite_between(words: list[_Token], index: int) -> None:
+    """Rewrites `between A and B` at an index as `in between(A, B)`."""
+    middle = _find_end(words, index + 1, {"and"})
+    if middle is None or words[middle][1] != "and":
+        raise SyntaxProblem("between has no second bound, as in height between 10 and 20")
+    end = _find_end(words, middle + 1, {"and", "or"})
+    words.insert(len(words) if end is None else end, (tokenize.OP, ")"))
+    words[middle] = tokenize.OP, ","
+    words[index : index + 1] = [(tokenize.NAME, "in"), (tokenize.NAME, _BETWEEN), (tokenize.OP, "(")]
+
+
+def _find_end(words: Sequence[_Token], start: int, ends: set[str]) -> int | None:
+    """Returns the index of the first of some words, or of the end of the parentheses that are open at the start."""
+    depth = 0
+    for index in range(start, len(words)):
+        kind, word = words[index]
+        depth += (word in _OPENING) - (word in _CLOSING)
+        if depth < 0 or (depth == 0 and word in ends) or kind in (tokenize.NEWLINE, tokenize.ENDMARKER):
+            return index
+    return None
 
 
 def _undouble(found: re.Match[str]) -> str:
@@ -134,7 +163,7 @@ def make_condition(
 
     Args:
       condition: a pyarrow expression, or text such as "label = 'cat' and sharpness < 20": columns, numbers, strings
-        and lists of them, compared by = != < <= > >= in, like, is None, joined by and, or, not, + - *. As in
+        and lists of them, compared by = != < <= > >= in, between, like, is None, joined by and, or, not, + - *. As in
         SQL, a comparison with a missing value is neither true nor false. A column of the layout is named `column.NAME`,
         or `NAME` if the index has no such column.
       schema: from `condition_schema`.
@@ -419,6 +448,11 @@ class _Language:
         match node:
             case ast.Compare(left=left, comparators=[ast.Tuple() | ast.List() as values]):
                 found = _is_in(self._read(left), ast.literal_eval(values))
+            case ast.Compare(left=left, comparators=[ast.Call(func=ast.Name(id=name), args=[first, last])]) if (
+                name == _BETWEEN
+            ):
+                value, low, high = map(self._read, (left, first, last))
+                found = self.compare(ast.GtE, value, low) & self.compare(ast.LtE, value, high)
             case ast.Compare(left=ast.Constant(value=str() as label), comparators=[ast.Name(id="labels")]):
                 found = pc.match_substring(pc.field(LABELS), join_labels([label]))
             case _:

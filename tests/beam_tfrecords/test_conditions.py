@@ -60,6 +60,13 @@ def write_rows(folder, of_columns: Sequence[Mapping[str, object]], columns: list
         ("label in ('cat', null)", [0]),
         ("label not in ('cat', null)", []),
         ("label not in ()", [0, 1, 2]),
+        ("height between 10 and 30", [0, 1]),
+        ("height BETWEEN 10 AND 30 AND label = 'cat'", [0]),
+        ("height not between 10 and 30 or label in ('dog')", [1, 2]),
+        ("not (height between 20 and (10 + 20)) and width between height - 10 and 2 * height", [2]),
+        ("height between width - 10 and width", [1]),
+        ("brightness between 0.1 and 0.7", [0, 1]),
+        ("label between 'a' and 'd'", [0]),
         ("key = 'it''s.jpg'", [2]),
         ("key like '%''%'", [2]),
         ("label in ('dog')", [1]),
@@ -126,7 +133,7 @@ def random_condition(chance: random.Random, depth: int) -> str:
         return chance.choice((f"({one} and {other})", f"({one} or {other})", f"not ({one})"))
     negated = chance.choice(("", "not "))
     texts = ", ".join(chance.choice((*TEXTS, "null")) for _ in range(chance.randint(1, 3)))
-    first, second = (random_value(chance, 1) for _ in range(2))
+    first, second, third = (random_value(chance, 1) for _ in range(3))
     comparison = chance.choice(("<", "<=", ">", ">=", "=", "!=", "<>"))
     return chance.choice(
         (
@@ -135,6 +142,7 @@ def random_condition(chance: random.Random, depth: int) -> str:
             f"label is {negated}null",
             f"label {comparison} {chance.choice(TEXTS)}",
             f"sharpness {comparison} {chance.choice((5.5, -1, 300))}",
+            f"{first} {negated}between {second} and {third}",
             f"{first} {comparison} {second}",
             f"height {negated}in ({chance.randint(0, 40)}, {chance.randint(-3, 40)})",
             f"source_height {negated}in ({chance.randint(0, 40)}, null)",
@@ -211,8 +219,6 @@ def test_columns_of_later_versions_are_null_in_an_index_of_an_earlier_one(tmp_pa
         "height < 'tall'",
         "label in 'cat'",
         "label in (height, width)",
-        "height between 10 and 20",
-        "height % 2 = 0",
         "label in ('cat', 3)",
         "1 < height < 3",
         "height + 1",
@@ -227,6 +233,10 @@ def test_columns_of_later_versions_are_null_in_an_index_of_an_earlier_one(tmp_pa
         "label = f'{height}'",
         "label = b'cat'",
         "label = 'it' 's'",
+        "height between 10",
+        "height between 10 or 20",
+        "height between (10 and 20)",
+        "between(height, 3)",
         f"height = {10**30}",
         "height < None",
         "None >= sharpness",
@@ -305,7 +315,7 @@ def test_an_index_of_another_number_of_rows_is_not_used(tmp_path):
         find_rows(str(tmp_path), Shard(**{**vars(shard), "records": 4}), make_condition("height > 1"))
 
 
-@each("text", ["label < 3", "3 = label", "height = '3'", "label = 'a' and height > 'b'"])
+@each("text", ["label < 3", "3 = label", "height = '3'", "key between 1 and 2", "label = 'a' and height > 'b'"])
 def test_texts_are_not_compared_with_numbers(text):
     with refuses("invalid_condition", says=["it compares a text with another kind of value"]):
         make_condition(text)
