@@ -1,6 +1,6 @@
 """Accesses private attributes of botocore; no other module does.
 
-`tests/integration/test_private_names.py` fails when a version changes it, and setup.py allows the tested versions only.
+`tests/core/stores/test_private_names.py` fails when a version changes it, and setup.py allows the tested versions only.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineState
-
-from beam_tfrecords import storage
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.storage import Blob, Client
 
 
 def main(path: str) -> None:
@@ -22,7 +22,9 @@ def main(path: str) -> None:
     Raises:
       RuntimeError: it failed.
     """
-    proto = beam_runner_api_pb2.Pipeline.FromString(storage.read_bytes(path))
+    proto = beam_runner_api_pb2.Pipeline.FromString(
+        Blob.from_string(path, Client("test", AnonymousCredentials())).download_as_bytes()
+    )
     # In place of the container, this process.
     python = beam_runner_api_pb2.Environment(urn=python_urns.EMBEDDED_PYTHON)
     for environment in proto.components.environments.values():

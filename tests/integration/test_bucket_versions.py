@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from beam_tfrecords import storage
-from beam_tfrecords.dataset.published import read_latest
 from tests.integration import buckets
 
 pytestmark = pytest.mark.nightly
@@ -37,11 +35,15 @@ def photos(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "in").glob("*/*_02.jpg"))
 
 
+def latest_of(output: str) -> str:
+    return buckets.read(f"{output}/LATEST").decode().strip()
+
+
 def copy(source: str, target: str) -> dict[str, bytes]:
     """Copies all objects below a prefix; returns them by their names."""
-    content = {entry.path[len(source) :]: storage.read_bytes(entry.path) for entry in storage.list_files(source)}
+    content = {name: buckets.read(f"{source}/{name}") for name in buckets.files_of(source)}
     for name, data in content.items():
-        storage.write_bytes(target + name, data)
+        buckets.write(f"{target}/{name}", data)
     return content
 
 
@@ -62,18 +64,19 @@ def test_copies_stay_and_latest_names_whole_versions(output: str, photos: list[P
         return err
 
     assert night() == ""
-    first = read_latest(output)
+    first = latest_of(output)
     theirs = {name: copy(f"{output}/{first}", f"{output}/{name}") for name in ("20200101T000000Z", "20990101T000000Z")}
     assert night("--keep_versions=1", "--grace=0s") == ""
-    second = read_latest(output)
+    second = latest_of(output)
     code, found, _ = status(output)
     assert (code, found["not_versions"], found["notes"]) == (0, sorted(theirs), [])
     assert [version["name"] for version in found["versions"]] == [second]
     assert night() == ""
-    third = read_latest(output)
+    third = latest_of(output)
     assert status(output, f"--pin={second}")[0] == 0
-    (shard, *_) = [entry for entry in storage.list_files(f"{output}/{second}") if ".tfrecord-" in entry.path]
-    storage.write_bytes(shard.path, storage.read_bytes(shard.path)[: shard.size // 2])
+    (shard, *_) = [name for name in buckets.files_of(f"{output}/{second}") if ".tfrecord-" in name]
+    data = buckets.read(f"{output}/{second}/{shard}")
+    buckets.write(f"{output}/{second}/{shard}", data[: len(data) // 2])
     assert f"PINNED names {second}, which is damaged: " in night(code=2)
     code, found, _ = status(output)
     assert (code, found["latest"], found["latest_damage"] is None) == (1, second, False)
@@ -81,7 +84,7 @@ def test_copies_stay_and_latest_names_whole_versions(output: str, photos: list[P
     assert (code, found["latest"]) == (0, third)
     code, _, err = status(output, f"--pin={second}")
     assert (code, f"the newest intact version is {third}" in err) == (2, True), err
-    storage.delete_files([f"{output}/{third}/features.json"])
+    buckets.delete(f"{output}/{third}/features.json")
     assert f"warning: {output}: LATEST names {third}, which is damaged: features.json is missing" in night()
     code, found, _ = status(output)
     assert (code, found["latest"] > third) == (0, True)

@@ -87,9 +87,7 @@ def test_the_launcher_returns_and_its_job_publishes_the_dataset(server, tmp_path
     run_job(server)
 
     local = tmp_path / "out"
-    built = run(
-        server, "-m", "beam_tfrecords.beam_pipelines.convert", f"--input={PHOTOS}", f"--output={local}", *REQUEST[:-1]
-    )
+    built = run(server, "-m", "beam_tfrecords", "convert", f"--input={PHOTOS}", f"--output={local}", *REQUEST[:-1])
     assert built.returncode == 0, built.stderr
     bucket = server.client().bucket("datasets")
     shards = [path.relative_to(tmp_path).as_posix() for path in local.rglob("*.tfrecord-*")]
@@ -201,7 +199,8 @@ def test_a_job_lists_the_archives_of_a_template_itself(server, tmp_path):
     built = run(
         server,
         "-m",
-        "beam_tfrecords.beam_pipelines.convert",
+        "beam_tfrecords",
+        "convert",
         f"--input={tmp_path / 'photos.tar'}",
         f"--output={local}",
         *REQUEST[:-1],

@@ -14,7 +14,7 @@ from pydicom.pixels import apply_modality_lut, apply_windowing
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
 import beam_tfrecords
-from beam_tfrecords.errors import BuildError
+from beam_tfrecords import BuildError
 
 pytestmark = pytest.mark.nightly
 

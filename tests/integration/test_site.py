@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from beam_tfrecords import __all__ as PUBLIC_NAMES
+import beam_tfrecords
 
 pytestmark = pytest.mark.nightly
 
@@ -112,7 +112,7 @@ def test_every_link_and_anchor_is_there(site):
 def test_the_api_has_every_public_name(site):
     anchors = Links(site / "api.html").anchors
     # `convert` is another name of `build`.
-    assert {f"beam_tfrecords.{name}" for name in PUBLIC_NAMES} - anchors == {"beam_tfrecords.convert"}
+    assert {f"beam_tfrecords.{name}" for name in beam_tfrecords.__all__} - anchors == {"beam_tfrecords.convert"}
 
 
 # The other two pairs differ only in what all pages share.

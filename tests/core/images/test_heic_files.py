@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pillow_heif
 import pytest
 from PIL import Image
 
@@ -14,6 +13,8 @@ from beam_tfrecords.transforms.images.convert_image import check_file, convert_i
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec
 from tests.image_checks import detailed, encoded, pixels, psnr
 from tests.image_writers import P3_COLORANTS, icc_profile, to_profile
+
+pillow_heif = pytest.importorskip("pillow_heif")
 
 pytestmark = pytest.mark.nightly
 
