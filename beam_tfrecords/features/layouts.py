@@ -153,6 +153,11 @@ class Feature:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", find_field(self.field))
 
+    def __repr__(self) -> str:
+        given = (f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
+        defaults = {f"{one.name}={one.default!r}" for one in dataclasses.fields(self)}
+        return f"Feature({', '.join(one for one in given if one not in defaults)})"
+
     @property
     def column(self) -> str | None:
         """The table column that the feature contains, or None."""

@@ -19,7 +19,7 @@ NAMES = ("cat", "dog", "emu")
 TEXTS = ("csv_table", "jsonl_table", "parquet_table", "metadata_folder", "parquet_images", "webdataset", "tfrecord")
 NUMBERS = ("npz", "npy", "idx", "pixel_table", "tfrecord_pixels")
 # Formats that say the names of classes, of which one may be all.
-NAMED = ("numbered_classes", "list_file", "own_dataset", "cifar", *NUMBERS)
+NAMED = ("numbered_classes", "list_file", "own_dataset", "cifar", "deflated_npz", *NUMBERS)
 LABELLED = [name for name, writer in WRITERS.items() if "label" in writer.holds and name not in NAMED]
 
 

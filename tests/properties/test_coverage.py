@@ -31,7 +31,7 @@ def test_an_offer_names_the_images_that_it_leaves(tmp_path: Path) -> None:
             save_image(tmp_path / "in" / folder / f"{number}{folder}.png", number)
     offers = offers_of(tmp_path / "in")
     assert (
-        offers["the images in trainA, testA, without labels"][0] == "6 of 12 images in 2 splits; leaves testB, trainB"
+        offers["the images in testA, trainA, without labels"][0] == "6 of 12 images in 2 splits; leaves testB, trainB"
     )
 
 

@@ -145,7 +145,7 @@ def _find_files(folders: Sequence[str], *, without: Sequence[str]) -> dict[str, 
                 extension = posixpath.splitext(one.path)[1].lower()
                 if extension in (*_EXTENSIONS, _JSON) and one.size <= _MOST_BYTES and one.path not in without:
                     paths.setdefault(extension, []).append(one.path)
-    return {extension: few for extension, few in paths.items() if len(few) <= _MOST_FILES}
+    return {extension: sorted(few) for extension, few in paths.items() if len(few) <= _MOST_FILES}
 
 
 def _read_cells(path: str) -> Iterator[list[str]]:

@@ -17,8 +17,8 @@ _READABLE = frozenset({".txt", ".json", ".xml", ".csv", ".tsv", ".jsonl", ".pts"
 # Extensions of files about the file of an image, of its original, and of sounds and films.
 _OF_FILES = frozenset(
     {
-        ".aae", ".arw", ".cr2", ".cr3", ".db", ".dng", ".htm", ".html", ".ini", ".md5", ".mov", ".mp3", ".mp4", ".nef",
-        ".orf", ".raf", ".rw2", ".sha1", ".sha256", ".thm", ".tmp", ".wav", ".xmp", ".zip", ".tar", ".gz",
+        ".aae", ".arw", ".cr2", ".cr3", ".db", ".dng", ".htm", ".html", ".ini", ".log", ".md5", ".mov", ".mp3", ".mp4",
+        ".nef", ".orf", ".raf", ".rw2", ".sha1", ".sha256", ".thm", ".tmp", ".wav", ".xmp", ".zip", ".tar", ".gz",
     }
 )  # fmt: skip
 _TABLES = (".csv", ".tsv")
