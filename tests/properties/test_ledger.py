@@ -34,7 +34,7 @@ EXTRA = "zz_extra"
 _NAMES = (
     "score", "difficulty", "occluded", "attributes", "timestamp", "track", "weather", "photographer", "gps_lat", "pose",
     "quality", "verified", "reviewer", "area_m2", "site", "camera", "comment", "source_url", "depth_m", "visible",
-    "priority", EXTRA, "taxon", "genus", "size_px", "light", "Über", "two words", "u.v", "crowd", "confidence",
+    "priority", EXTRA, "taxon", "genus", "size_px", "light", "Über", "two words", "x.y", "crowd", "confidence",
 )  # fmt: skip
 _VALUES = (7, 7777.25, "zzvalue", "yes", True, [1, 2, 3], ["u", "v"], 0, -1, {"deep": 1}, "2026-01-01", "a b, c")
 # Names of further files: one for each image, or one for all.

@@ -90,11 +90,14 @@ class DocumentFields:
         """Yields each field, such as `shapes[].label`, the number of its values, and its role; None if unused."""
         for path, count in self._others.items():
             yield path, count, self._roles.get(path.rpartition(".")[2])
-        found = [*self._parts.values()]
+        found, alone = [*self._parts.values()], set[str]()
         for field in found:
             found += [*field.below.values(), *filter(None, (field.elements, field.others))]
+            if field.is_shape:
+                names = field.below.keys() - self._roles.keys()
+                alone |= {field.below[name].path for name in names if not _has_partner(name, field.below)}
             if field.count:
-                yield field.path, field.count, field.role
+                yield field.path, field.count, None if field.path in alone else field.role
 
     def _see(self, node: Any, field: _Field) -> None:
         """Counts the fields in a field."""
@@ -129,6 +132,12 @@ class DocumentFields:
         is_shape = field.is_shape or name in self._shapes
         field.below[name] = _Field(path, role, is_whole=name in self._whole, is_shape=is_shape)
         return field.below[name]
+
+
+def _has_partner(name: str, names: Collection[str]) -> bool:
+    """Whether a name is not that of one coordinate, or the other coordinate is there too, as `yA` is for `xA`."""
+    other = {"x": "y", "y": "x"}.get(str(name)[:1])
+    return other is None or f"{other}{str(name)[1:]}" in names
 
 
 def _are_runs(value: Any, field: _Field) -> bool:
