@@ -88,6 +88,14 @@ def read_before(server) -> s3.S3Server:
 
 
 @pytest.fixture
+def headers(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """The headers of each GET request from now on."""
+    seen, get = list[dict[str, str]](), proxy.Handler.do_GET
+    monkeypatch.setattr(proxy.Handler, "do_GET", lambda self: (seen.append(dict(self.headers.items())), get(self))[1])
+    return seen
+
+
+@pytest.fixture
 def asked(monkeypatch) -> list[str]:
     """The objects that the client of the library is asked for."""
     names = []
@@ -109,20 +117,14 @@ def test_the_library_is_asked_for_the_first_object_of_a_bucket_alone(read_before
     assert ([request.split()[0] for request in read_before.requests], asked) == (["GET"] * 3, [])
 
 
-def test_requests_are_signed_as_the_library_signs_them(read_before, monkeypatch):
+def test_requests_are_signed_as_the_library_signs_them(read_before, headers, monkeypatch):
     monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
     monkeypatch.setenv("BEAM_TFRECORDS_REQUESTER_PAYS", "true")
     s3_client._make_client.cache_clear()
-    seen = []
-    monkeypatch.setattr(
-        proxy.Handler,
-        "do_GET",
-        lambda self, get=proxy.Handler.do_GET: (seen.append(dict(self.headers.items())), get(self))[1],
-    )
     version = storage.stat("s3://photos/first").version
     for _ in range(2):
         storage.read_range("s3://photos/first", 1, 2, version=version)
-    library, ours = seen
+    library, ours = headers
     of_one_request = {"amz-sdk-invocation-id", "amz-sdk-request"}
     assert {name.lower() for name in library} - of_one_request == {name.lower() for name in ours}
     for name in ("X-Amz-Security-Token", "x-amz-request-payer", "Range", "If-Match", "x-amz-checksum-mode"):
@@ -136,7 +138,7 @@ def test_requests_are_signed_as_the_library_signs_them(read_before, monkeypatch)
     assert parts(ours) == parts(library)
 
 
-def test_other_credentials_sign_other_requests(server, tmp_path, monkeypatch):
+def test_other_credentials_sign_other_requests(server, headers, tmp_path, monkeypatch):
     # Those of a program expire, and are asked for again.
     program = tmp_path / "program.py"
     program.write_text(
@@ -153,18 +155,12 @@ def test_other_credentials_sign_other_requests(server, tmp_path, monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     s3_client._make_client.cache_clear()
-    seen = []
-    monkeypatch.setattr(
-        proxy.Handler,
-        "do_GET",
-        lambda self, get=proxy.Handler.do_GET: (seen.append(dict(self.headers.items())), get(self))[1],
-    )
     storage.write_bytes("s3://photos/a", b"0123")
     for _ in range(3):
         assert storage.read_bytes("s3://photos/a") == b"0123"
-    keys = [one["Authorization"].partition("Credential=")[2].partition("/")[0] for one in seen]
+    keys = [one["Authorization"].partition("Credential=")[2].partition("/")[0] for one in headers]
     assert len(set(keys)) == 3
-    assert [one["X-Amz-Security-Token"] for one in seen] == [key.replace("ID", "token") for key in keys]
+    assert [one["X-Amz-Security-Token"] for one in headers] == [key.replace("ID", "token") for key in keys]
 
 
 @pytest.mark.parametrize("kind", [proxy.Kind.REFUSE, proxy.Kind.RESET, proxy.Kind.SHORT])

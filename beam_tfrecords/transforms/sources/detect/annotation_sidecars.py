@@ -57,10 +57,11 @@ def find_formats(tree: FolderTree, roots: Sequence[str]) -> dict[str, str]:
     for path, folder in tree.walk():
         others = {**folder.others}
         part = path.rpartition("/")[2].lower()
-        if others.get(".xml") and (part.startswith("annotation") or part == "xmls" or folder.images):
+        may_be_voc = part.startswith("annotation") or part == "xmls" or folder.images
+        if VOC not in kinds and others.get(".xml") and may_be_voc:
             names = [one for one in tree.others(path) if one.lower().endswith(".xml")][:_MOST_LOOKED_INTO]
             if not roots or any(b"<annotation" in _read_start(_below(roots, path, one)) for one in names):
-                kinds.setdefault(VOC, f"{path}/*.xml")
+                kinds[VOC] = f"{path}/*.xml"
         in_labels = (others.get(".txt", 0) > 1 and part == "labels") or "/labels/" in f"/{path}/"
         if others.get(".txt") and (in_labels or (folder.images and roots)):
             stems = {one.rpartition(".")[0]: one for one in tree.others(path) if one.endswith(".txt")}

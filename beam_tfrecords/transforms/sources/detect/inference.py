@@ -150,9 +150,8 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
 
 def _move_images(lists: Sequence[str], found: Interpretation, tree: FolderTree, root: str | None) -> bool:
     """Whether lists of splits give images another split than their folders."""
-    names = {name for _, folder in tree.walk() for _, name in folder.names}
     for path in lists if root else ():
-        for row in find_rows_of_images(storage.join(root or "", path), names):
+        for row in find_rows_of_images(storage.join(root or "", path), tree.image_names):
             split = found.place(row.split()[0])[1]
             if split and split != split_of_list(path):
                 return True

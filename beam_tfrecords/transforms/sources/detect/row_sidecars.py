@@ -128,10 +128,9 @@ def find_unclear_tables(tree: FolderTree, request: Request) -> Iterator[Suggesti
     if root is None or request.names_paths:
         return
     paths = [path for path in list_tables(tree)[:_MOST_TABLES] if not _TEMPLATE.search(path)]
-    stems = _stems_of(tree)
     for group in group_by_split(paths):
         cells = _read_cells(storage.join(root, group[0])) or {}
-        if any(_name_images(one, stems) or _find_place(one, group[0], tree, root) for one in cells.values()):
+        if any(_name_images(one, tree.image_stems) or _find_place(one, group[0], tree, root) for one in cells.values()):
             if len(group) > 1:
                 yield Suggestion(f"the rows of {', '.join(group)}", {"input": _name_inputs(group, root)})
             # The test images of a competition have no labels.
@@ -203,10 +202,9 @@ def find_descriptions(tables: Tables, tree: FolderTree) -> Iterator[str]:
       tables: path -> table and first rows.
       tree: the folders.
     """
-    stems = _stems_of(tree)
     for path, (table, first) in tables.items():
         cells = {name: [row[name] for row in first] for name in table.columns}
-        named = [name for name, values in cells.items() if _name_images(values, stems)]
+        named = [name for name, values in cells.items() if _name_images(values, tree.image_stems)]
         others = {name: values for name, values in cells.items() if name not in named and not _MEASURES.search(name)}
         repeated = {name: values for name, values in others.items() if 1 < len({*map(str, values)}) <= len(values) / 2}
         # A class and its number are one thing.
@@ -215,11 +213,6 @@ def find_descriptions(tables: Tables, tree: FolderTree) -> Iterator[str]:
         says_more = len(things) > most or any(are_texts(one) or _are_fractions(one) for one in others.values())
         if named and len(first) >= _LEAST_ROWS and says_more:
             yield path
-
-
-def _stems_of(tree: FolderTree) -> set[str]:
-    """Returns the names of the images, without extensions; some names of a large folder."""
-    return {posixpath.splitext(name)[0] for _, folder in tree.walk() for _, name in folder.names}
 
 
 def _name_images(values: Sequence[Any], stems: Collection[str]) -> bool:

@@ -180,6 +180,16 @@ class FolderTree:
                 path = parent
         return below
 
+    @functools.cached_property
+    def image_names(self) -> frozenset[str]:
+        """The names of all images; of a large folder, of some."""
+        return frozenset(name for _, folder in self.walk() for _, name in folder.names)
+
+    @functools.cached_property
+    def image_stems(self) -> frozenset[str]:
+        """The names of the images without their extensions, likewise."""
+        return frozenset(posixpath.splitext(name)[0] for name in self.image_names)
+
     def below(self, path: str) -> list[str]:
         """Returns the names of subfolders that contain images at any depth."""
         return sorted(self._below.get(path, ()))

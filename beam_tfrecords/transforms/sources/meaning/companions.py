@@ -50,9 +50,8 @@ def find_companions(tree: FolderTree, root: str, classes: Sequence[str]) -> Iter
 
 def find_files_of_images(tree: FolderTree) -> Iterator[str]:
     """Yields globs of the files each of which belongs to one image, by its name."""
-    stems = {posixpath.splitext(name)[0] for _, folder in tree.walk() for _, name in folder.names}
     # As 1_rgb.png and 1_pose.txt.
-    stems |= {*map(pair_stem, stems)}
+    stems = tree.image_stems | {*map(pair_stem, tree.image_stems)}
     for path, folder in tree.walk():
         for extension in sorted(folder.others.keys() - _OF_FILES):
             names = [name for name in tree.others(path) if name.lower().endswith(extension)]
@@ -68,13 +67,12 @@ def find_files_of_images(tree: FolderTree) -> Iterator[str]:
 
 def _find_documents(tree: FolderTree, root: str) -> Iterator[str]:
     """Yields the files that name several images and say more about them than a class."""
-    names = {name for _, folder in tree.walk() for _, name in folder.names}
     paths = tree.find_others(
         lambda name: posixpath.splitext(name)[1].lower() in _READABLE and not is_about_folder(name)
     )
     for path in paths[:_MOST_DOCUMENTS]:
         extension = posixpath.splitext(path)[1].lower()
-        rows = find_rows_of_images(storage.join(root, path), names)
+        rows = find_rows_of_images(storage.join(root, path), tree.image_names)
         if extension in _TABLES and rows:
             says_more = has_box_names(re.split(r"[,;\t]", rows[0]))
         else:

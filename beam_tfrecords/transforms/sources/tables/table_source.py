@@ -125,11 +125,12 @@ class TableSource(Source):
         paired = pair_roots(files, settings.image_root), pair_roots(files, *of_masks)
         # A split stated in `input` takes precedence over a column; a split in the file name does not.
         said = dataclasses.replace(settings, split_column="") if inputs.splits else settings
-        have_labels = [has_labels(table, named) for _, table in tables]
+        may_lack = Content.LABEL in needs.contents and len(tables) > 1
+        have_labels = [not may_lack or has_labels(table, named) for _, table in tables]
         for (file, table), roots, mask_roots, has_own in zip(tables, *paired, have_labels, strict=True):
             own, wanted = said, needs
             # The test images of a competition have no labels.
-            if Content.LABEL in needs.contents and any(have_labels) and not has_own:
+            if any(have_labels) and not has_own:
                 own = dataclasses.replace(said, label_column=None, label_columns=())
                 wanted = dataclasses.replace(needs, contents=needs.contents - {Content.LABEL})
             columns, notes = choose_columns(table, own, wanted)
