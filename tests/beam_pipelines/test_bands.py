@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,26 +143,36 @@ def test_a_mask_lies_beside_an_array(tmp_path):
         np.testing.assert_array_equal(example["mask"][..., 0], example["image"][..., 0] > 5000)
 
 
-def test_bands_of_several_files_are_joined_in_their_order(tmp_path):
-    for seed, band in enumerate(("B02", "B03", "B08")):
-        write_tiffs(tmp_path / band, {name: noise(10 * seed + n, 8, 9) for n, name in enumerate(NAMES)})
-    order = ("B08", "B02", "B03")
-    images = ",".join(f"{band}={tmp_path / band}" for band in order)
-    dataset = build(None, tmp_path / "out", images=images, layout={"image": "image.array", "key": "key"})
-    for key, image in arrays_of(dataset).items():
-        number = NAMES.index(key.removesuffix(".tif"))
-        expected = [noise(10 * ("B02", "B03", "B08").index(band) + number, 8, 9) for band in order]
-        np.testing.assert_array_equal(image, np.dstack(expected))
+# Several files for each sample: (folder, pattern of names, extension, depth and type of each band), and its order.
+JOINED: dict[str, tuple[list[tuple[str, str, str, int, str]], list[int]]] = {
+    "folders": ([("B02", "{}", "tif", 1, "uint16"), ("B03", "{}", "tif", 1, "uint16"),
+                 ("B08", "{}", "tif", 1, "uint16")], [2, 0, 1]),
+    "suffixes": ([("in", "{}_red", "tif", 1, "uint16"), ("in", "{}_nir", "tif", 1, "uint16")], [1, 0]),
+    "color and depth": ([("rgb", "{}", "png", 3, "uint8"), ("depth", "{}", "png", 1, "uint16")], [0, 1]),
+}  # fmt: skip
 
 
-def test_bands_with_suffixes_in_one_folder_are_joined(tmp_path):
-    for seed, band in enumerate(("red", "nir")):
-        write_tiffs(tmp_path / "in", {f"tile{n}_{band}": noise(10 * seed + n, 8, 9) for n in range(3)})
-    images = ",".join(f"{band}={tmp_path}/in/*_{band}.tif" for band in ("nir", "red"))
-    dataset = build(None, tmp_path / "out", images=images, layout={"image": "image.array", "key": "key"})
+@pytest.mark.parametrize("name", JOINED)
+def test_bands_of_several_files_are_joined_in_their_order(tmp_path, name):
+    bands, order = JOINED[name]
+    arrays, images = [], []
+    for seed, (folder, pattern, kind, depth, dtype) in enumerate(bands):
+        shape = (8, 9, depth) if depth > 1 else (8, 9)
+        arrays.append({f"tile{n}": noise(10 * seed + n, *shape, dtype=dtype) for n in range(3)})
+        for tile, pixels in arrays[-1].items():
+            path = tmp_path / folder / f"{pattern.format(tile)}.{kind}"
+            path.parent.mkdir(exist_ok=True)
+            if kind == "tif":
+                path.write_bytes(tiff_of(pixels))
+            else:
+                Image.fromarray(pixels).save(path)
+        place = f"{tmp_path}/{folder}" + (f"/*{pattern.removeprefix('{}')}.{kind}" if pattern != "{}" else "")
+        images.append(f"band{seed}={place}")
+    layout = {"image": "image.array", "key": "key"}
+    dataset = build(None, tmp_path / "out", images=",".join(images[n] for n in order), layout=layout)
+    assert len(dataset.records("train")) == 3
     for key, image in arrays_of(dataset).items():
-        number = int(key[4])
-        np.testing.assert_array_equal(image, np.dstack([noise(10 + number, 8, 9), noise(number, 8, 9)]))
+        np.testing.assert_array_equal(image, np.dstack([arrays[n][key[:5]] for n in order]))
 
 
 def test_bands_of_several_sizes_need_one_size(tmp_path):
@@ -176,41 +187,55 @@ def test_bands_of_several_sizes_need_one_size(tmp_path):
     assert {example["image"].shape for example in dataset.records("train")} == {(20, 20, 2)}
 
 
-def test_color_and_depth_keep_their_numbers_as_array(tmp_path):
-    color = {name: noise(n, 8, 9, 3, dtype="uint8") for n, name in enumerate(NAMES)}
-    depth = {name: noise(n, 8, 9) for n, name in enumerate(NAMES)}
-    for kind, images in (("rgb", color), ("depth", depth)):
-        for name, pixels in images.items():
-            path = tmp_path / kind / f"{name}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(pixels).save(path)
-    images = f"rgb={tmp_path}/rgb,depth={tmp_path}/depth"
-    dataset = build(None, tmp_path / "out", images=images, layout={"image": "image.array", "key": "key"})
-    for key, image in arrays_of(dataset).items():
-        name = key.removesuffix(".png")
-        np.testing.assert_array_equal(image, np.dstack([color[name], depth[name]]))
+# Questions.
 
 
-@pytest.mark.parametrize("kind", ["channels first", "pages"])
-def test_unclear_files_are_asked_for(tmp_path, kind):
-    arrays = scenes(24, 20, 13)
-    first = {name: np.ascontiguousarray(pixels.transpose(2, 0, 1)) for name, pixels in arrays.items()}
-    if kind == "pages":
-        for name, pages in first.items():
-            (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "in" / f"{name}.tif").write_bytes(tiff_of(*pages))
-    else:
-        write_npys(tmp_path / "in", first)
-    setting = "array_axes" if kind == "channels first" else "pages"
-    with refuses("unclear_array", "input", setting, says=["river/1"]) as refusal:
-        build(tmp_path / "in", tmp_path / "out", layout=LAYOUT)
-    right = next(one for one in refusal.value.suggestions if one.meaning == "arrays of 13 channels of uint16")
-    dataset = build(tmp_path / "in", tmp_path / "out", layout=LAYOUT, **right.settings)
-    for key, image in arrays_of(dataset).items():
-        np.testing.assert_array_equal(image, arrays[key.rpartition(".")[0]])
+def write_pages(folder: Path, arrays: Mapping[str, np.ndarray]) -> Path:
+    for name, pixels in arrays.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.tif").write_bytes(tiff_of(*np.moveaxis(pixels, 2, 0)))
+    return folder
 
 
-def test_two_questions_are_answered_together(tmp_path):
+def write_channels_first(folder: Path, arrays: Mapping[str, np.ndarray]) -> Path:
+    return write_npys(folder, {name: np.ascontiguousarray(np.moveaxis(one, 2, 0)) for name, one in arrays.items()})
+
+
+DEEP = {"image_encoding": "png", "bit_depth": 16, "channels": 1}
+NONE = dict.fromkeys(["image_encoding", "channels", "bit_depth"])
+# What writes arrays of a type, the request, code, settings and words of the refusal, and the offer that reads them.
+ASKED: dict[str, tuple[Callable[..., Path], str, dict[str, Any], str, list[str], dict[str, Any]]] = {
+    "channels first": (write_channels_first, "uint16", {"layout": LAYOUT}, "unclear_array input array_axes",
+                       ["river/1"], {"array_axes": "CHW"}),
+    "pages": (write_pages, "uint16", {"layout": LAYOUT}, "unclear_array input pages", ["river/1"], {"pages": "bands"}),
+    "int16": (write_npys, "int16", {"layout": "array"}, "unclear_array input array_type", ["int16"],
+              {"array_type": "float32"}),
+    "float64": (write_npys, "float64", {"layout": "array"}, "unclear_array input array_type", ["float64"],
+                {"array_type": "float32"}),
+    "images": (write_tiffs, "uint16", {}, "arrays_as_images input", ["13 channels"], {"layout": "array,label", **NONE}),
+    "images of 16 bits": (write_tiffs, "uint16", DEEP, "arrays_as_images input", ["13 channels"],
+                          {"layout": "array,label", **NONE}),
+    "files of NumPy": (write_npys, "float32", {}, "no_samples input", [], {"layout": "array,label"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_unclear_is_asked_and_an_offer_reads_it(tmp_path, name):
+    write, dtype, settings, code, says, answer = ASKED[name]
+    arrays = scenes(24, 20, 13, dtype=dtype)
+    write(tmp_path / "in", arrays)
+    with refuses(*code.split(), says=says) as refusal:
+        build(tmp_path / "in", tmp_path / "out", **settings)
+    offered = [one.settings for one in refusal.value.suggestions]
+    chosen = next(one for one in offered if answer.items() <= one.items())
+    dataset = build(tmp_path / "in", tmp_path / "out", **{**settings, "layout": LAYOUT, **chosen})
+    for example in dataset.records("train"):
+        key = example.get("key") or f"{CLASSES[example['label']]}/{example['filename']}"
+        expected = arrays[key.rpartition(".")[0]]
+        np.testing.assert_array_equal(example["image"], expected.astype(np.float32) if "64" in dtype else expected)
+
+
+def test_two_questions_are_answered_together_and_damaged_files_are_refused_without_an_offer(tmp_path):
     write_npys(tmp_path / "in", scenes(5, 24, 20, dtype="int16"))
     with refuses("unclear_array", "array_axes", "input") as refusal:
         build(tmp_path / "in", tmp_path / "out", layout="array")
@@ -219,56 +244,12 @@ def test_two_questions_are_answered_together(tmp_path):
         ("arrays of 5 channels of float32", {"array_axes": "CHW", "array_type": "float32"}),
         ("arrays of 20 channels of float32", {"array_axes": "HWC", "array_type": "float32"}),
     ]
-
-
-@pytest.mark.parametrize("dtype", ["int16", "float64"])
-def test_other_types_are_offered_as_floats(tmp_path, dtype):
-    arrays = scenes(24, 20, 5, dtype=dtype)
-    write_npys(tmp_path / "in", arrays)
-    with refuses("unclear_array", "array_type", "input", says=[dtype]) as refusal:
-        build(tmp_path / "in", tmp_path / "out", layout="array")
-    (suggestion,) = refusal.value.suggestions
-    dataset = build(tmp_path / "in", tmp_path / "out", layout=LAYOUT, **suggestion.settings)
-    for key, image in arrays_of(dataset).items():
-        np.testing.assert_array_equal(image, arrays[key.removesuffix(".npy")].astype(np.float32))
-
-
-@pytest.mark.parametrize("given", [{}, {"image_encoding": "png", "bit_depth": 16, "channels": 1}])
-def test_images_of_more_channels_than_color_are_offered_as_arrays(tmp_path, given):
-    arrays = scenes(24, 20, 13)
-    write_tiffs(tmp_path / "in", arrays)
-    with refuses("arrays_as_images", "input", says=["13 channels"]) as refusal:
-        build(tmp_path / "in", tmp_path / "out", **given)
-    (suggestion,) = refusal.value.suggestions
-    assert suggestion.settings == {
-        "layout": "array,label",
-        **dict.fromkeys(["image_encoding", "channels", "bit_depth"]),
-    }
-    dataset = build(tmp_path / "in", tmp_path / "out", **{**given, **suggestion.settings})
-    for example in dataset.records("train"):
-        expected = arrays[f"{CLASSES[example['label']]}/{example['filename'].removesuffix('.tif')}"]
-        np.testing.assert_array_equal(example["image"], expected)
-
-
-def test_damaged_first_files_are_refused_without_an_offer(tmp_path):
-    (tmp_path / "in").mkdir()
+    (tmp_path / "cut").mkdir()
     for number in range(3):
-        (tmp_path / f"in/{number}.tif").write_bytes(b"II*\0" + bytes(number))
+        (tmp_path / f"cut/{number}.tif").write_bytes(b"II*\0" + bytes(number))
     with refuses("unclear_array", "input") as refusal:
-        build(tmp_path / "in", tmp_path / "out", layout="array")
+        build(tmp_path / "cut", tmp_path / "out", layout="array")
     assert not refusal.value.suggestions
-
-
-def test_a_folder_of_npy_files_is_offered_as_arrays(tmp_path):
-    arrays = scenes(24, 20, 13, dtype="float32")
-    write_npys(tmp_path / "in", arrays)
-    with refuses("no_samples", "input") as refusal:
-        build(tmp_path / "in", tmp_path / "out")
-    (suggestion,) = refusal.value.suggestions
-    assert suggestion.settings["layout"] == "array,label"
-    for example in build(tmp_path / "in", tmp_path / "out", **suggestion.settings).records("train"):
-        name = f"{CLASSES[example['label']]}/{example['filename'].removesuffix('.npy')}"
-        np.testing.assert_array_equal(example["image"], arrays[name])
 
 
 def test_a_sample_of_other_channels_is_rejected(tmp_path):
@@ -282,21 +263,6 @@ def test_a_sample_of_other_channels_is_rejected(tmp_path):
     assert failure["reason"] == "unsupported_mode"
     assert failure["detail"] == "12 channels, where the dataset has 13 (`channels`)"
     assert len(dataset.records("train")) == 5
-
-
-def test_a_dataset_of_arrays_is_an_input(tmp_path):
-    arrays = scenes(9, 7, 13)
-    dataset = build(write_tiffs(tmp_path / "in", arrays), tmp_path / "out", layout=LAYOUT)
-    some = build(tmp_path / "out", tmp_path / "some", where="label = 'forest'")
-    for key, image in arrays_of(some).items():
-        np.testing.assert_array_equal(image, arrays[key.removesuffix(".tif")])
-    assert len(some.records("train")) == 3
-    small = build(tmp_path / "out", tmp_path / "small", image_size="5x4", resize_mode="exact")
-    again = build(tmp_path / "in", tmp_path / "again", layout=LAYOUT, image_size="5x4", resize_mode="exact")
-    assert {key: image.tolist() for key, image in arrays_of(small).items()} == {
-        key: image.tolist() for key, image in arrays_of(again).items()
-    }
-    assert dataset.images.size == (9, 7)
 
 
 def test_other_settings_of_arrays_make_other_records(tmp_path):

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import beam_tfrecords
-from beam_tfrecords import BuildError
 
 SETTINGS = {"image_size": 16, "quiet": True, "report": False}
 ROOT = Path(__file__).parents[2]
@@ -227,17 +226,3 @@ def test_in_a_deleted_working_folder_absolute_paths_work_and_others_are_refused(
     assert ran.stdout == (
         "out is in the working folder, which has been deleted; go to another folder, or give absolute paths\n"
     )
-
-
-def test_the_sentence_is_raised_for_a_build_that_python_has_outrun(monkeypatch):
-    from beam_tfrecords.errors import naming_end
-
-    def fail() -> None:
-        with naming_end():
-            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
-
-    with pytest.raises(RuntimeError, match="cannot schedule"):
-        fail()
-    monkeypatch.setattr(threading, "main_thread", lambda: threading.Thread())
-    with pytest.raises(BuildError, match=r"^Python is exiting"):
-        fail()

@@ -111,26 +111,6 @@ def test_what_is_resumed_is_what_a_build_from_scratch_makes(tmp_path, names):
     assert shards_of(tmp_path / "resumed") == shards_of(tmp_path / "scratch-again")
 
 
-def test_a_build_from_scratch_with_the_same_names_has_the_same_bytes(tmp_path):
-    table = write_csv(tmp_path, rows_of())
-    make(table, tmp_path / "out")
-    layout = {**LAYOUT, "gender": {**HEADS["gender"], "class_names": ["f", "m"]}}
-    make(table, tmp_path / "again", layout=layout)
-    assert shards_of(tmp_path / "out") == shards_of(tmp_path / "again")
-
-
-def test_a_dataset_with_heads_is_an_input_with_the_same_classes(tmp_path):
-    layout = {**LAYOUT, "gender": {**HEADS["gender"], "class_names": ["m", "f", "x"]}}
-    make(write_csv(tmp_path, rows_of()), tmp_path / "first", layout=layout)
-    made = beam_tfrecords.build(input=str(tmp_path / "first"), output=str(tmp_path / "second"), quiet=True)
-    assert manifest_of(tmp_path / "second")["heads"] == manifest_of(tmp_path / "first")["heads"]
-    assert pairs(made) == sorted((1 - gender, age) for gender, age in EXPECTED)
-    assert beam_tfrecords.verify(tmp_path / "second") == []
-    (tmp_path / "first/gender.labels.txt").write_text("f\nm\nx\n")
-    with refuses("edited_class_names", "input", "class_names", says=["gender.labels.txt"]):
-        beam_tfrecords.build(input=str(tmp_path / "first"), output=str(tmp_path / "third"), quiet=True)
-
-
 @pytest.mark.report
 def test_people_see_the_classes_of_each_head(tmp_path, convert, run):
     table = write_csv(tmp_path, rows_of())
@@ -153,9 +133,7 @@ def test_datasets_with_other_classes_are_not_mixed(tmp_path):
     records = beam_tfrecords.open_dataset(one)["train"]
     assert len(beam_tfrecords.mix([(records, 1), (records, 1)])) > 0
     other = make(write_csv(tmp_path, rows_of(genders=tuple("mfxmfx"))), tmp_path / "other")
-    with refuses(
-        "layouts_differ", "layout", says=["class of ['f', 'm'] in part 0", "class of ['f', 'm', 'x'] in part 1"]
-    ):
+    with refuses("layouts_differ", "layout", says=["['f', 'm'] in part 0", "['f', 'm', 'x'] in part 1"]):
         beam_tfrecords.mix([(records, 1), (beam_tfrecords.open_dataset(other)["train"], 1)])
 
 

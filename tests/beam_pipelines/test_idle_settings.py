@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import csv
 
-import numpy as np
-import pytest
-from PIL import Image
-
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.transforms.sources.registry import SOURCES
 from tests.each import each
@@ -155,37 +151,3 @@ def test_defaults_are_never_refused(tmp_path, convert, source):
     flags = _flags(tmp_path, source, ())
     words = ["--max_failures=0.01", "--duplicates=keep", "--dry_run"]
     assert convert(*flags, f"--output={tmp_path}/out", *words).code == 0
-
-
-@pytest.mark.parametrize(
-    ("header", "flags"),
-    [
-        (("image", "label", "xmin", "ymin", "xmax", "ymax"), ["--box_format=xyxy", "--box_unit=pixels"]),
-        (("image", "label", "xmin", "ymin", "xmax", "ymax"), ["--invalid_boxes=drop", "--trust_annotations"]),
-        (("image", "label", "xmin", "ymin", "xmax", "ymax"), ["--group_rows", "--key_column=image"]),
-        (("image", "label"), ["--label_separator=|", "--layout=multilabel"]),
-        (("image", "label"), ["--delimiter=,", "--encoding=utf-8", "--missing_values=x"]),
-        (("image", "label"), ["--splits=train=0.5,test=0.5", "--stratify"]),
-        (("image", "label"), ["--class_names=cat,dog", "--image_column=image", "--label_column=label"]),
-        (("image", "cat", "dog"), ["--label_columns=cat,dog", "--unknown_labels=no"]),
-        (("image", "label"), ["--image_root={root}", "--duplicates=drop", "--near_duplicates=4"]),
-    ],
-)
-def test_settings_that_act_are_not_refused(tmp_path, convert, header, flags):
-    rows = []
-    for number in range(6):
-        values = {
-            "image": f"{number}.png",
-            "label": "cat" if number % 2 else "dog",
-            "cat": number % 2,
-            "dog": 1 - number % 2,
-        }
-        boxes = {"xmin": 1, "ymin": 1, "xmax": 5, "ymax": 5}
-        rows.append([{**values, **boxes}[name] for name in header])
-        pixels = np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)
-        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
-    with (tmp_path / "t.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
-    words = [flag.format(root=tmp_path) for flag in flags]
-    ran = convert(f"--input={tmp_path}/t.csv", "--output=" + str(tmp_path / "out"), *words)
-    assert ran.code == 0, ran.err

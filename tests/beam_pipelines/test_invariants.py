@@ -10,11 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.manifest import Shard
-from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms.publishing.publish import check_counts, check_shards
-from beam_tfrecords.transforms.stats import Stats
-from beam_tfrecords.transforms.workspace.counts import BlockCounts
 
 FLAGS = ["--name=pets", "--image_size=8", "--layout=image"]
 PICTURES = 20
@@ -84,22 +79,3 @@ def test_a_list_of_failures_that_lost_a_line(resume):
         change_checkpoint(build, lambda checkpoint: checkpoint["lists"]["failures"].__setitem__(1, 0))
 
     assert "failures.jsonl has 0 lines, but 1 were counted" in resume(empty)
-
-
-def test_dropped_duplicates_count_as_samples():
-    check_counts(Stats({("written", "a"): 3, ("failed", "a", "corrupt"): 1, ("dropped", "a"): 2}), listed={"a": 6})
-    with pytest.raises(BuildError, match=r"split a: 6 samples were listed.*; 1 are lost"):
-        check_counts(Stats({("written", "a"): 3, ("dropped", "a"): 2}), listed={"a": 6})
-
-
-def test_filtered_samples_are_not_lost():
-    check_counts(Stats({("written", "a"): 3, ("filtered", "a"): 2}), listed={"a": 5})
-    with pytest.raises(BuildError, match=r"3 written, 0 failed, 0 dropped, 0 merged, 2 filtered; 1 are lost"):
-        check_counts(Stats({("written", "a"): 3, ("filtered", "a"): 2}), listed={"a": 6})
-    assert BlockCounts.of(Stats({("written", "a"): 3, ("filtered", "a"): 2, ("failed", "a", "corrupt"): 1})).done == 6
-
-
-def test_a_shard_of_a_split_that_has_no_records():
-    shard = Shard("b", 0, 1, "b.tfrecord", 4, 100, "", None, None)
-    with pytest.raises(BuildError, match="split b: 0 records were written, but its shards hold 4"):
-        check_shards([shard], Stats(), splits=["a"])

@@ -367,23 +367,6 @@ def test_a_version_converts_what_another_function_changes(animals, steps, tmp_pa
     assert run()["reuse"] == {"copied": 8, "reserialized": 0, "converted": 0}
 
 
-@pytest.mark.nightly
-def test_a_dataset_of_ours_is_an_input(animals, coco, steps, tmp_path, build):
-    for name, source in (("animals", animals), ("coco", coco)):
-        words = [f"--input={build(tmp_path / name, f'--input={source}', '--image_size=16')}", "--name=again"]
-        expected = shards_of(build(tmp_path / f"{name}_expected", *words))
-        for function in ("same", "look"):
-            out = build(tmp_path / f"{name}_{function}", *words, f"--map=my_steps:{function}")
-            assert shards_of(out) == expected
-    words = [f"--input={tmp_path / 'animals'}", "--image_encoding=png", CLASSES, "--map=my_steps:thirds"]
-    records = beam_tfrecords.open_dataset(str(tmp_path / "animals")).records("train")
-    before = {record["filename"]: record["image"] for record in records}
-    for record in beam_tfrecords.open_dataset(str(build(tmp_path / "out", *words))).records("train"):
-        is_changed = int(record["filename"][:-4]) % 3 == 2
-        old = before[record["filename"]]
-        assert np.array_equal(record["image"], 255 - old if is_changed else old)
-
-
 def test_the_index_counts_the_objects_that_a_function_leaves_of_a_dataset(coco, steps, tmp_path, build):
     first = build(tmp_path / "first", f"--input={coco}", "--layout=detection")
     words = [f"--input={first}", "--layout=detection", "--image_encoding=keep", "--map=my_steps:first_object"]

@@ -1,14 +1,18 @@
-"""`plan`, and what `build` and its refusals are from Python."""
+"""`plan` and `build` from Python: settings, refusals, scripts and the public names."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 import beam_tfrecords
-from beam_tfrecords import Plan, RequestError, build, plan
+from beam_tfrecords import BuildError, Plan, RequestError, build, open_dataset, plan
 from tests.refusals import refuses
 
 
@@ -101,7 +105,44 @@ def test_each_suggestion_is_a_request(folder, ask):
         assert len(build(**{**request, "output": f"out{number}", "quiet": True, **suggestion.settings})) == 12
 
 
+def test_settings_have_the_names_of_the_flags_and_the_values_of_a_spec_file(folder, convert):
+    settings = {
+        "image_size": 16,
+        "splits": {"train": 0.5, "test": 0.5},
+        "class_names": ["cat", "space", "Äpfel & Birnen"],
+    }
+    dataset = build(input=folder / "photos", output=folder / "out", **settings)
+    assert dataset.path == str(folder / "out")
+    flags = ["--image_size=16", "--splits=train=0.5,test=0.5", "--class_names=cat,space,Äpfel & Birnen"]
+    assert convert("--input=photos", "--output=expected", *flags).code == 0
+    assert open_dataset("expected").shards == dataset.shards
+    (folder / "photos/cat/broken.png").write_bytes(b"not an image")
+    with pytest.raises(BuildError, match="nothing was published: 1 of 13 samples failed"):
+        build(input="photos", output="more", max_failures=0, quiet=True)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["done", "failed"])
+def test_a_script_without_a_main_guard_runs_a_build_and_ends(folder, fails):
+    request = "input='photos', output='out', image_size=16"
+    Path("script.py").write_text(f"from beam_tfrecords import build\nprint('once', flush=True)\nbuild({request})\n")
+    if fails:
+        # A file in place of a folder: composing raises in the workers, which nobody may wait for.
+        Path("out").mkdir()
+        Path("out/index").write_text("")
+    words, variables = [sys.executable, "script.py"], {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ran = subprocess.run(words, env=variables, capture_output=True, text=True, check=False, timeout=300)
+    assert (ran.returncode, ran.stdout) == (int(fails), "once\n"), ran.stderr
+    assert Path("out/_SUCCESS").exists() is not fails
+
+
 def test_dir_shows_what_is_public():
+    errors = {"BuildError", "LimitError", "OutputLockedError", "RequestError"}
+    transforms = {"ConvertSamples", "ReadSamples", "WriteDataset", "WriteTFRecordShards"}
+    kinds = {"Dataset", "Plan", "Records", "Sample", "Shard"} | transforms
+    functions = {"build", "convert", "load", "mix", "open_dataset", "plan", "verify"}
+    assert {*beam_tfrecords.__all__} == functions | kinds | errors
     assert {*dir(beam_tfrecords)} == {*beam_tfrecords.__all__, "__version__"}
-    for name in dir(beam_tfrecords):
-        assert getattr(beam_tfrecords, name)
+    assert all(callable(getattr(beam_tfrecords, name)) for name in beam_tfrecords.__all__)
+    assert beam_tfrecords.__version__
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        beam_tfrecords.nothing  # noqa: B018

@@ -263,12 +263,3 @@ class Reader:
 def test_what_can_be_called_is_an_input(build_of, kind):
     made = {"object": Reader(5), "method": Reader(5).method, "partial": functools.partial(Reader(5), 0)}[kind]
     assert len(build_of(made)) == 5
-
-
-def test_vectors_of_a_function_are_no_classes(build_of):
-    def votes():
-        for number in range(4):
-            yield Sample(str(number), image=make_pixels(number), label=[12 - number, 0, number])
-
-    with refuses("column_without_labels", "input", "columns", says=["lists of numbers"]):
-        build_of(votes)

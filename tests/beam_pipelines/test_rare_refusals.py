@@ -23,8 +23,7 @@ from beam_tfrecords.beam_pipelines import limits
 from beam_tfrecords.beam_pipelines.runners import flink_runner
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.portable_runner import find_jar
-from tests.beam_pipelines.listed_records import PICTURE, read
-from tests.cases.values import expand
+from tests.beam_pipelines.listed_records import read
 from tests.refusals import Refusal, refuses
 
 
@@ -126,12 +125,3 @@ def test_a_column_without_images_is_no_image_column(tmp_path):
     argv = [f"--input={tmp_path / 'a.parquet'}", "--source=hf_parquet", "--image_column=a,note", "--output=out"]
     with refuses("column_without_images", "image_column", says=["'note'"]):
         read(argv, tmp_path / "listing")
-
-
-def test_a_folder_that_is_a_part_or_a_class_is_refused(tmp_path):
-    root = tmp_path / "input"
-    for path in map(root.joinpath, expand("{part_1/{cat,dog},owl}/{1..3}.png")):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(PICTURE)
-    with refuses("part_or_class", "input", says=["part_1", "owl"]):
-        read([f"--input={root}", "--output=out"], tmp_path / "listing")

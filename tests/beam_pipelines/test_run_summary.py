@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -91,22 +90,6 @@ def test_metrics_of_others_are_replaced(build, tmp_path):
         (tmp_path / "run.prom").write_bytes(content)
         _, metrics = build("--dry_run")
         assert ("records",) not in metrics
-
-
-def test_quiet_prints_nothing_of_a_new_version_nor_of_an_unchanged_one(source):
-    for _ in range(2):
-        ran = source.build("--quiet")
-        assert (ran.code, ran.out, ran.err) == (0, "", "")
-    assert source.latest.is_dir()
-
-
-def test_quiet_still_says_which_guard_tripped(source):
-    source.build("--quiet")
-    (source.folder / "dragon").mkdir()
-    shutil.copy(next((source.folder / "cat").iterdir()), source.folder / "dragon" / "1.jpg")
-    ran = source.build("--quiet")
-    assert (ran.code, ran.out) == (3, "")
-    assert "guard classes" in ran.err
 
 
 def test_a_run_summary_that_cannot_be_written_is_a_note(source, tmp_path):

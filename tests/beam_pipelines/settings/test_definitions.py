@@ -8,44 +8,17 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build.resolve import plan_blocks
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
-from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table, read_build_spec, show_flags
-from beam_tfrecords.transforms.labels import ClassNames
-from beam_tfrecords.transforms.listing.listing import Listing
-from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec, show_flags
 from tests.package_code import PACKAGE, package_nodes
 
 ROOT = Path(__file__).parents[3]
 REQUIRED = {"input": "/photos", "output": "/out"}
-
-
-def table_rows() -> dict[str, tuple[str, str]]:
-    """Name of a setting -> its meaning and its default, from the table."""
-    rows = [re.fullmatch(r"\| `--(\w+)` \| (.*) \| (.*) \|", line) for line in flags_table().splitlines()]
-    return {row[1]: (row[2], row[3]) for row in rows if row}
-
-
-def test_the_table_has_every_setting_with_its_meaning_and_default():
-    rows = table_rows()
-    assert set(rows) == set(SETTINGS)
-    for name, one in SETTINGS.items():
-        meaning, default = rows[name]
-        assert meaning == show_flags(one.help).replace("|", "\\|")
-        assert default == show_flags(one.shown_default)
-
-
-def test_the_module_prints_the_table():
-    command = [sys.executable, "-m", "beam_tfrecords.beam_pipelines.settings.definitions"]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert ran.stdout == flags_table()
 
 
 def test_help_has_every_setting_with_its_meaning_and_default(capsys):
@@ -69,26 +42,6 @@ def test_every_default_is_shown():
         assert one.shown_default, name
         if " " not in one.shown_default and one.shown_default != "on" and name != "name":
             assert one.read(one.shown_default) == default, name
-
-
-def test_the_written_spec_is_read_back_as_the_same_request():
-    words = {
-        **REQUIRED,
-        "image_size": "32x48",
-        "splits": "train=0.75,test=0.25",
-        "class_names": "cat,dog",
-        "layout": "raw",
-        "image_encoding": "raw",
-        "shard_size": "1MB",
-        "compression": "gzip",
-        "upscale": False,
-        "seed": "7",
-    }
-    for given in (REQUIRED, words):
-        spec = read_build_spec(given)
-        written = json.loads(json.dumps(spec.to_json()))
-        assert read_build_spec(written) == spec
-        assert set(written) == {name for name, one in SETTINGS.items() if one.in_spec}
 
 
 @pytest.mark.parametrize(
@@ -124,29 +77,6 @@ def test_errors_of_transforms_quote_settings_that_exist_and_never_dashes():
         # A name of a setting has an end: a backtick, or a value.
         unknown = [name for name in re.findall(r"`([a-z]+_[a-z_]+)[=`]", message) if name not in known]
         assert not unknown, place
-
-
-def folder_of(words: dict[str, Any], digest: int = 1) -> str:
-    """The folder of a build of ten samples."""
-    spec = read_build_spec({**REQUIRED, **words})
-    listing = Listing(samples=Counter(train=10), digest=digest)
-    return plan_blocks(spec, Source(), listing, ClassNames(("cat",))).folder
-
-
-def test_a_setting_that_decides_no_bytes_keeps_the_folder_of_a_build_and_any_other_changes_it():
-    base = folder_of({})
-    for words, is_same in [
-        ({"max_failures": "0.5"}, True),
-        ({"name": "other"}, True),
-        ({"overwrite": True}, True),
-        ({"duplicates": "drop"}, True),
-        ({"image_size": "32"}, False),
-        ({"seed": "1"}, False),
-        ({"class_names": "cat,dog"}, False),
-        ({"max_pixels": "1000"}, False),
-    ]:
-        assert (folder_of(words) == base) is is_same, words
-    assert folder_of({}, 2) != base
 
 
 # Runs where one setting more is defined, and prints what became of it.

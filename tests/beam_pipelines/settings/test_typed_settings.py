@@ -66,10 +66,3 @@ def test_help_names_the_settings_in_groups():
     shown = inspect.getdoc(beam_tfrecords.build)
     assert "Images: image_size, resize_mode," in shown
     assert all(name in shown for name in SETTINGS)
-
-
-def test_public_names_are_found_and_convert_is_build():
-    assert beam_tfrecords.convert is beam_tfrecords.build
-    for name in beam_tfrecords.__all__:
-        assert getattr(beam_tfrecords, name).__doc__
-        assert name in dir(beam_tfrecords)
