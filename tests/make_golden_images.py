@@ -28,6 +28,7 @@ import cv2
 import numpy as np
 from PIL import Image, features
 
+from beam_tfrecords.dataset.index import QUALITY
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import COLUMN
@@ -41,7 +42,7 @@ from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask
 from beam_tfrecords.transforms.images.orient import plan_geometry
 from beam_tfrecords.transforms.images.probe import probe_digests
-from beam_tfrecords.transforms.images.quality import Quality
+from beam_tfrecords.transforms.images.quality import measure_together
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions, record_versions
 from beam_tfrecords.transforms.objects.objects import Objects
@@ -278,7 +279,7 @@ def _parts(stored: Mapping[str, ConvertedImage]) -> Iterator[tuple[str, bytes]]:
     columns = {
         "key": [*stored],
         **dict.fromkeys(("fingerprint", "content_hash", "sample_hash"), [""] * len(stored)),
-        **{name: [getattr(image.quality, name) for image in stored.values()] for name in Quality._fields},
+        **measure_together([image.quality for image in stored.values()]),
     }
     for compression in get_args(Compression):
         with tempfile.TemporaryDirectory() as folder:
@@ -342,7 +343,7 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         taken = finish(convert, ref, convert.reuse(ref, made.example, made.index_columns, whole=False))
         # No record depends on what is measured of pixels.
         index_columns = [
-            sorted(item for item in one.index_columns.items() if item[0] not in Quality._fields)
+            sorted(item for item in one.index_columns.items() if item[0] not in {"quality", *QUALITY})
             for one in (made, taken)
         ]
         pairs = zip((made, taken), index_columns, strict=True)

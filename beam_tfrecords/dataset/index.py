@@ -37,7 +37,7 @@ _CONVERSION_FIELDS = [
     pa.field("kept_orientation", pa.int8()),
     # Largest stored value, up to 255; only for sources with more than 8 bits.
     pa.field("stored_maximum", pa.int16()),
-    # Measured on the stored pixels, see `transforms.images.quality`; null for kept files.
+    # `QUALITY`: measured on the stored pixels, see `transforms.images.quality`; null for kept files.
     pa.field("brightness", pa.float32()),
     pa.field("contrast", pa.float32()),
     pa.field("sharpness", pa.float32()),
@@ -49,6 +49,7 @@ _CONVERSION_FIELDS = [
     pa.field("objects_outside", pa.int32()),
     pa.field("objects_invalid", pa.int32()),
 ]
+QUALITY = ("brightness", "contrast", "phash", "sharpness")
 CONVERSION_COLUMNS = tuple(field.name for field in _CONVERSION_FIELDS)
 INDEX_SCHEMA = pa.schema([*_PLACED, *_CONVERSION_FIELDS])
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.messages.progress import ReadProgress
 from beam_tfrecords.dataset.dataset import StoredDataset
-from beam_tfrecords.dataset.index import read_columns
+from beam_tfrecords.dataset.index import QUALITY, read_columns
 from beam_tfrecords.geometry.geometry import swaps_sides
 from beam_tfrecords.storage.threads import map_in_threads
 
@@ -29,7 +29,6 @@ EXTREMES = {
     "most blurred": ("sharpness", False),
     "flattest": ("contrast", False),
 }
-_QUALITY = (*dict.fromkeys(column for column, _ in EXTREMES.values()), "phash")
 _MOST_EXTREME = 6
 # Small datasets show fewer: one extreme record per this many records.
 _EXTREME_OF = 8
@@ -167,7 +166,7 @@ def _read_split(dataset: StoredDataset, split: str, progress: ReadProgress | Non
     ]
     tables = []
     for data in map_in_threads(storage.read_bytes, paths, threads=_THREADS):
-        tables.append(read_columns(data, [*_COLUMNS, *_QUALITY]))
+        tables.append(read_columns(data, [*_COLUMNS, *QUALITY]))
         if progress:
             progress.done += tables[-1].num_rows
     rows = pa.concat_tables(tables, promote_options="default").slice(0, most)

@@ -28,6 +28,7 @@ from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask, store_drawn
 from beam_tfrecords.transforms.images.object_masks import find_outlines
 from beam_tfrecords.transforms.images.orient import plan_geometry
+from beam_tfrecords.transforms.images.quality import measure_together
 from beam_tfrecords.transforms.labels import BACKGROUND, ClassNames, class_label
 from beam_tfrecords.transforms.mapping.image_file import has_pixels, hash_file, merge_masks, spec_for
 from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
@@ -54,7 +55,8 @@ class PreparedSample(NamedTuple):
 
     Attributes:
       fields: field of the layout that comes from its images -> value.
-      index_columns: index column -> value; sizes in pixels, `content_hash` from `hash_images`.
+      index_columns: index column -> value; sizes in pixels, `content_hash` from `hash_images`; `quality` is
+        measured by `finish`.
       class_names: class names of its objects; None if its classes come from its labels.
       size: bytes of its images.
       example: serialized example that is reused unchanged with its `sample_hash`; None if `finish` makes the example.
@@ -290,6 +292,8 @@ class ConvertSample:
         examples = self._serialize(batch)
         crcs = list(map(masked_crc32c, examples))
         index_columns = _to_columns([one.index_columns for one in prepared])
+        for name, values in measure_together(index_columns.pop("quality", ())).items():
+            index_columns[name] = _fill(index_columns.get(name, ()), values)
         index_columns["content_hash"] = _fill(index_columns.get("content_hash", ()), [""] * len(refs))
         hashes = list(map(pack_hash_and_crc, self._hash(batch), crcs))
         index_columns["sample_hash"] = _fill(index_columns.get("sample_hash", ()), hashes)

@@ -39,7 +39,7 @@ class ConvertedImage:
       kept_orientation: EXIF orientation of a kept file, 2 to 8, that readers must still apply; None if there is none.
       stored_maximum: largest value, 0 to 255, of an image stored with 8 bits whose source has more (for a kept file, as
         readers decode it); None for all other images.
-      quality: its measures; None for a kept file and for an array.
+      quality: what is measured of it; None for a kept file and for an array.
       dtype: type of the numbers of raw pixels, such as "uint16".
     """
 
@@ -64,7 +64,7 @@ class ConvertedImage:
 
     @property
     def index_columns(self) -> dict[str, Any]:
-        """Index column -> value."""
+        """Index column -> value; the columns of `quality` are made of a batch."""
         rare = {
             "kept_orientation": self.kept_orientation,
             "stored_maximum": self.stored_maximum,
@@ -77,7 +77,7 @@ class ConvertedImage:
             "source_width": self.geometry.width,
             "orientation": self.geometry.orientation,
             **{name: value for name, value in rare.items() if value is not None},
-            **(self.quality._asdict() if self.quality else {}),
+            **({"quality": self.quality} if self.quality else {}),
         }
 
 

@@ -19,7 +19,7 @@ from PIL import Image
 
 from beam_tfrecords.transforms.images import PROBED_STEPS
 from beam_tfrecords.transforms.images.object_masks import encode_mask
-from beam_tfrecords.transforms.images.quality import Quality, measure_array
+from beam_tfrecords.transforms.images.quality import measure_array, measure_together
 from beam_tfrecords.transforms.images.resize import FILTERED, FILTERS, resize_array
 
 _HEIGHT, _WIDTH = 67, 83
@@ -63,7 +63,7 @@ def _resize_16_bit(image: np.ndarray) -> bytes:
 
 def _measure(image: np.ndarray) -> bytes:
     found = [measure_array(np.ascontiguousarray(pixels), "RGB") for pixels in (image, image[:40, :30])]
-    return repr({name: [getattr(one, name) for one in found] for name in Quality._fields}).encode()
+    return repr(measure_together(found)).encode()
 
 
 def _jpeg(image: np.ndarray) -> bytes:

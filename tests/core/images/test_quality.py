@@ -9,7 +9,7 @@ from PIL import Image
 
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.images.quality import measure_array, measure_image
+from beam_tfrecords.transforms.images.quality import measure_array, measure_image, measure_together
 from tests.each import each
 from tests.image_checks import detailed, encoded
 from tests.image_writers import png_file
@@ -31,11 +31,12 @@ def test_the_columns_are_what_their_definition_says(size: tuple[int, int]) -> No
     cosines = np.cos(np.pi / 32 * np.outer(np.arange(8), np.arange(32) + 0.5))
     frequencies = cosines @ grey.reshape(32, 2, 32, 2).mean(axis=(1, 3)) @ cosines.T
     bits = frequencies.ravel() > np.sort(frequencies.ravel())[31]
-    found = measure_array(pixels, "RGB")
-    assert found.brightness == pytest.approx(grey.mean())
-    assert found.contrast == pytest.approx(grey.std())
+    found = measure_together([measure_array(np.zeros_like(pixels), "RGB"), None, measure_array(pixels, "RGB")])
+    assert [values[1] for values in found.values()] == [None] * 4
+    assert found["brightness"][2] == pytest.approx(grey.mean())
+    assert found["contrast"][2] == pytest.approx(grey.std())
     if min(size) > 1:  # of an image that is flat in one direction, most frequencies are nearly 0
-        assert distance(found.phash, int("".join(map(str, bits.astype(int))), 2)) <= 4
+        assert distance(found["phash"][2], int("".join(map(str, bits.astype(int))), 2)) <= 4
 
 
 @each("height, rows", [(2, [(0, 2)]), (32, [(0, 32)]), (256, [(28, 36), (92, 100), (156, 164), (220, 228)])])

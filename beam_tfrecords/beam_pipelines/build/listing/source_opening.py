@@ -36,8 +36,6 @@ from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table import first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
 
-# Index columns that are measured on pixels.
-QUALITY = frozenset({"brightness", "contrast", "sharpness", "phash"})
 # Advice if a source does not provide a content of the layout, images apart.
 _REMEDIES = {
     Content.MASK: "give folders, a table or a folder of Pascal VOC, or choose another `layout`",
@@ -226,7 +224,10 @@ def _expand_columns(layout: Layout, seen: Description, *, has_map: bool) -> Layo
 
 def _check_condition(spec: BuildSpec, where: str) -> None:
     """Refuses a condition that cannot be parsed, or that no sample can satisfy."""
-    quality = sorted(QUALITY.intersection(_names_of(where, spec.stored)))
+    # Most requests do not need pyarrow here.
+    from beam_tfrecords.dataset.index import QUALITY
+
+    quality = sorted({*QUALITY}.intersection(_names_of(where, spec.stored)))
     is_array = Content.ARRAY in spec.required
     if quality and (is_array or spec.image_encoding is ImageEncoding.KEEP):
         what, expected = ("arrays", "`layout`") if is_array else ("kept files", "`image_encoding`")
