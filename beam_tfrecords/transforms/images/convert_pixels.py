@@ -118,16 +118,17 @@ def find_scale(data: bytes, spec: ImageSpec) -> tuple[float, float] | None:
 
 def _place_with_pillow(file: OpenedImage, spec: ImageSpec) -> PlacedPixels:
     image = file.image
+    width, height = image.size
     channels = spec.channels or stored_channels(image)
     if spec.image_encoding is ImageEncoding.JPEG:
         channels = min(channels, 3)
     # Pillow has already applied the orientation tag of a TIFF.
     orientation = orientation_for(image, spec)
-    geometry = plan_geometry(image.height, image.width, orientation=orientation, spec=spec)
+    geometry = plan_geometry(height, width, orientation=orientation, spec=spec)
     size = geometry.resized_unturned
     factor = _strip_factor(image, size) if spec.codec is Codec.FAST and spec.resample in FILTERED else 0
     needed = converting_memory(image, spec, geometry, in_strips=factor > 0)
-    check_memory(len(file.data) + needed, spec, height=image.height, width=image.width)
+    check_memory(len(file.data) + needed, spec, height=height, width=width)
     convert = functools.partial(_convert_colors, spec=spec, channels=channels)
     if factor:
         placed = orient(_shrink_large(image, convert, factor=factor, size=size, spec=spec), orientation)
@@ -148,10 +149,11 @@ def _strip_factor(image: Image.Image, size: tuple[int, int]) -> int:
     Args:
       size: (height, width) of the resized image.
     """
-    factor = int(min(image.width / size[1], image.height / size[0]) / _GAP)
-    if image.width * image.height < _LARGE or factor < 2 or image.mode in _WHOLE_MODES:
+    width, height = image.size
+    if width * height < _LARGE or image.mode in _WHOLE_MODES:
         return 0
-    return factor
+    factor = int(min(width / size[1], height / size[0]) / _GAP)
+    return factor if factor >= 2 else 0
 
 
 def _shrink_large(

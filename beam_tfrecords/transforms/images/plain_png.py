@@ -100,9 +100,10 @@ def parse_plain_png(data: bytes, spec: ImageSpec) -> PlainPng | None:
 
 def encode_plain_png(image: Image.Image) -> bytes | None:
     """Returns the file that Pillow would write of an L, RGB or RGBA image; None if it is large or has metadata."""
-    if not _fits(image.height, image.width, image.mode) or any(name in image.info for name in _STORED_INFO):
+    width, height = image.size
+    if not _fits(height, width, image.mode) or any(name in image.info for name in _STORED_INFO):
         return None
-    header = _HEADER.pack(image.width, image.height, 8, _COLOR_TYPES[image.mode], 0, 0, 0)
+    header = _HEADER.pack(width, height, 8, _COLOR_TYPES[image.mode], 0, 0, 0)
     deflated = image.tobytes("zip", image.mode, *_OPTIONS)
     return b"".join((PNG_START, *_chunk(b"IHDR", header), *_chunk(b"IDAT", deflated), *_END))
 

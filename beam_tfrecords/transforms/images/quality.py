@@ -85,12 +85,12 @@ def measure_array(pixels: np.ndarray, order: str) -> Quality:
 
 def measure_image(image: Image.Image) -> Quality:
     """Picks what is measured from an L, RGB or RGBA image; copies only the needed pixels of a large one."""
-    if image.height * image.width <= _COPIED:
-        channels = [len(image.mode)] if len(image.mode) > 1 else []
-        pixels = np.frombuffer(image.tobytes(), np.uint8).reshape(image.height, image.width, *channels)
-        return measure_array(pixels, image.mode)
+    width, height = image.size
+    if height * width <= _COPIED:
+        shape = (height, width) if image.mode == "L" else (height, width, len(image.mode))
+        return measure_array(np.frombuffer(image.tobytes(), np.uint8).reshape(shape), image.mode)
     gray = _to_gray(np.asarray(image.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)), image.mode)
-    bands = (np.asarray(image.crop((0, begin, image.width, end))) for begin, end in _band_rows(image.height))
+    bands = (np.asarray(image.crop((0, begin, width, end))) for begin, end in _band_rows(height))
     return _measure(gray, bands, image.mode)
 
 
