@@ -151,6 +151,24 @@ AREAS = {
         [],
         ["properties/test_pixels.py"],
     ),
+    "labels": Area(
+        [f"transforms/{name}.py" for name in ("class_list", "labels", "splits")],
+        [f"core/test_{name}.py" for name in ("class_list", "labels", "splits")],
+        [
+            *(f"cases/{name}.yaml" for name in ("class_names", "columns", "folders", "hints", "path_splits", "tables")),
+            *("properties/test_classes.py", "beam_pipelines/test_class_order.py"),
+        ],
+    ),
+    "duplicates": Area(
+        ["transforms/duplicates/*.py"],
+        ["core/test_duplicates.py"],
+        ["beam_pipelines/test_duplicates.py", "core/test_near_duplicates.py"],
+    ),
+    "roots": Area(
+        ["transforms/sources/image_roots.py", "transforms/sources/tables/flags.py"],
+        [],
+        [f"cases/{name}.yaml" for name in ("image_roots", "tables", "arrays")],
+    ),
     "records": Area(
         [f"transforms/sources/records/{name}.py" for name in _OF_RECORDS],
         [],

@@ -32,9 +32,9 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import open_table as
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow, RowRange
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
 from beam_tfrecords.transforms.sources.tables.text_table import find_encoding
+from tests.core.opened_sources import open_source
 from tests.each import each
 from tests.refusals import refuses
-from tests.source_requests import open_source
 
 TEXTS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 

@@ -18,7 +18,7 @@ from beam_tfrecords.storage import members
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.tally import Tally
-from tests.source_requests import list_archive
+from tests.core.opened_sources import list_archive
 
 BOMB = (
     "too_large_file",

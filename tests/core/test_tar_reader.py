@@ -19,7 +19,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.tally import Tally
-from tests.source_requests import list_archive, open_source
+from tests.core.opened_sources import list_archive, open_source
 
 COMPRESS = {
     "gz": gzip.compress,

@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.refs.fetching import read_image
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.tally import Tally
-from tests.source_requests import list_archive, open_source
+from tests.core.opened_sources import list_archive, open_source
 
 METHODS = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]
 

@@ -16,8 +16,8 @@ from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import unpack_polygons
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from tests.beam_pipelines.dataset_records import read_dataset
+from tests.core.opened_sources import open_source
 from tests.integration.servers.processes import PROJECT, ServerError
-from tests.transforms.sources.conftest import open_source
 
 pytestmark = pytest.mark.nightly
 

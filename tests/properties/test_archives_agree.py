@@ -122,7 +122,7 @@ def compare(root: Path, settings: dict[str, Any], folder: Path, archives: Sequen
 # so it looks for no lists of splits in them.
 TREES = (
     "APTOS 2019", "CelebA, the original tree", "Places365, validation", "SUN397", "Intel image classification",
-    "splits below the classes", "class folders at different depths",
+    "splits below the classes", "class folders at different depths", "COCO 2017",
 )  # fmt: skip
 
 

@@ -32,9 +32,9 @@ from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tally import Tally
 from tests.archive_files import tar_of
+from tests.core.opened_sources import open_source
 from tests.framing import example_of, framed
 from tests.pixel_files import save_cifar, save_idx
-from tests.source_requests import open_source
 
 SEED = 11
 COUNT = 12

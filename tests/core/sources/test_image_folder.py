@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.partition import WHOLE, StagingFiles
 from beam_tfrecords.transforms.sources.source import OpenRequest
 from beam_tfrecords.transforms.sources.tally import Tally
-from tests.source_requests import make_request, open_source
+from tests.core.opened_sources import make_request, open_source
 
 
 def touch(root: Path, *names: str) -> Path:

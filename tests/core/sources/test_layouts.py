@@ -8,8 +8,8 @@ from beam_tfrecords.transforms.sources.detect.interpretation import Request, Unc
 from beam_tfrecords.transforms.sources.detect.layouts import LAYOUTS, Level
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.splits import split_of_folder
+from tests.core.opened_sources import make_request
 from tests.each import each
-from tests.source_requests import make_request
 
 
 @each("layout", LAYOUTS, ids=lambda layout: layout.match.__name__)

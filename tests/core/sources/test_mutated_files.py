@@ -14,15 +14,12 @@ import pytest
 
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.features.contents import Content, contents_in
-from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.settings import read_settings, settings_of
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.opening import open_input
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tally import Tally
+from tests.core.opened_sources import OpenedSource
 from tests.each import each
-from tests.source_requests import OpenedSource
 from tests.writers import WRITERS, Settings, Writer
 
 _SECONDS, _BYTES = 30, 500 << 20
@@ -84,18 +81,9 @@ def request(writer: Writer, settings: Settings) -> tuple[SourceSpec, Needs]:
 
 def list_all(spec: SourceSpec, needs: Needs, staging: Path) -> int:
     """Lists an input as builds do; returns the number of its samples."""
-    source, found = OpenedSource(open_input(spec, needs).read(needs)), 0
+    source = OpenedSource(open_input(spec, needs).read(needs))
     source.check(1)
-    containers = source.containers()
-    if containers is None and not source.pieces():
-        return sum(1 for _ in one_by_one(source.samples()))
-    for number, container in enumerate(containers if containers is not None else source.pieces()):
-        tally = Tally()
-        with StagingFiles(str(staging), f"{number:06d}", most_bytes=100 << 20) as opened:
-            container = Partition.unpack(container.pack())
-            read = source.read(container, tally, opened)
-            found += sum(1 for _ in one_by_one(until_damage(read, container, tally)))
-    return found
+    return sum(1 for _ in source.read_all(staging))
 
 
 def _end(*_: object) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from tests.source_requests import open_source
+from tests.core.opened_sources import open_source
 
 
 def list_pairs(folder: Path, files: Mapping[str, Sequence[str]], **settings: object) -> list[SampleRef]:

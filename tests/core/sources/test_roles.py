@@ -8,9 +8,9 @@ import pytest
 
 from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, role_of
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
+from tests.core.opened_sources import open_source
 from tests.each import each
 from tests.refusals import refuses
-from tests.source_requests import open_source
 
 STUDIO = {"x": 1, "y": 2, "rectanglelabels": ["cat"]}
 BOXED = {"bbox": [1, 2, 3, 4], "category": "cat"}

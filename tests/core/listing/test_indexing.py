@@ -29,7 +29,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.partition import Partition, ReadPartition, StagingFiles
 from beam_tfrecords.transforms.sources.tally import Tally
-from tests.source_requests import open_source
+from tests.core.opened_sources import open_source
 
 PLAN = ListPlan()
 

@@ -127,7 +127,7 @@ def test_the_output_of_a_launcher_ends_with_the_launcher(tmp_path):
     program = f"""
         import os, sys
         sys.path.insert(0, {str(Path(__file__).parents[3])!r})
-        from tests.transforms.processes.test_output import start_session
+        from tests.core.processes.test_output import start_session
         from beam_tfrecords.transforms.processes.worker import Worker
         worker = Worker()
         worker.call(start_session, sys.argv[1])

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.tfrecord import masked_crc32c, read_records
 from beam_tfrecords.transforms.parts import PART_BYTES, PartPolicy, PartWriter, read_cuts, read_index
+from tests.core.part_writing import add_row
 from tests.core.storage.dictionary_files import DictionaryFiles
-from tests.transforms.part_writing import add_row
 
 ROW = {
     "key": "a",

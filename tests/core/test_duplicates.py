@@ -33,7 +33,7 @@ from beam_tfrecords.transforms.duplicates.search import (
 from beam_tfrecords.transforms.parts import GROUP_BYTES, Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.stats import Stats
 from tests.converting import serialize_example
-from tests.transforms.part_writing import add_row
+from tests.core.part_writing import add_row
 
 # Samples whose rows are a group.
 RANGE = GROUP_BYTES // 160

@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.refs.ref_columns import (
 )
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from tests.converting import identity, pack_refs
-from tests.transforms.test_refs import REFS, photo
+from tests.core.test_refs import REFS, photo
 
 
 def unpack(joined: bytes) -> list[SampleRef]:

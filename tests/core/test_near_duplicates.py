@@ -25,8 +25,8 @@ from beam_tfrecords.transforms.duplicates.near_groups import (
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, part_id
 from beam_tfrecords.transforms.parts import GROUP_BYTES, Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.stats import Stats
-from tests.transforms.part_writing import add_row
-from tests.transforms.test_duplicates import group_by_key, make_search
+from tests.core.part_writing import add_row
+from tests.core.test_duplicates import group_by_key, make_search
 
 # Samples whose pairs of hashes are a group.
 RANGE = GROUP_BYTES // (33 * 16)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import settings_of
-from beam_tfrecords.transforms.sources.description import Description
-from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.partition import WHOLE, Partition, StagingFiles, until_damage
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tally import Tally, Unmatched
-from beam_tfrecords.transforms.splits import Splits
-
-FRACTIONS = Splits(fractions={"train": 0.9, "test": 0.1})
+from beam_tfrecords.transforms.sources.tally import Tally
 
 
 def make_request(*inputs: Any, **fields: Any) -> tuple[SourceSpec, Needs]:
@@ -49,22 +45,6 @@ class OpenedSource:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.source, name)
 
-    @property
-    def description(self) -> Description:
-        """The description, with what the last listing showed."""
-        seen = self.source.description
-        return seen if seen.is_inferred_later else self.source.finish(FolderSummary(), self.skipped).description
-
-    @property
-    def notes(self) -> list[str]:
-        """Notes of the source and of its listing."""
-        return [*self.source.notes, *self.skipped.notes]
-
-    @property
-    def unmatched(self) -> list[Unmatched]:
-        """Annotations without an image."""
-        return self.skipped.unmatched
-
     def samples(self) -> Iterator[SampleRef]:
         """Lists the samples with a new tally."""
         self.skipped = Tally()
@@ -78,9 +58,17 @@ class OpenedSource:
         """Cuts a whole for workers."""
         return self.source.cut(0) or self.source.cut(10**9)
 
-    def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
-        """Interprets the folders of the listed samples."""
-        return self.source.finish(folders, self.skipped).meaning
+    def read_all(self, staging: Path) -> Iterator[SampleRef]:
+        """Lists the samples as builds do: of each partition, of each piece of a whole, or of the whole."""
+        containers = self.containers()
+        partitions = self.pieces() if containers is None else containers
+        if containers is None and not partitions:
+            yield from self.samples()
+        for number, partition in enumerate(partitions):
+            tally, packed = Tally(), partition.pack()
+            with StagingFiles(str(staging), f"{number:06d}", most_bytes=100 << 20) as files:
+                opened = Partition.unpack(packed)
+                yield from one_by_one(until_damage(self.source.read(opened, tally, files), opened, tally))
 
 
 def open_source(*inputs: Any, **fields: Any) -> OpenedSource:

@@ -15,6 +15,7 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from tests.annotated_inputs import PICTURES, save_pictures, voc_of, write_coco
+from tests.core.opened_sources import open_source
 
 
 def _csv(folder: Path, path: str) -> Path:
@@ -95,7 +96,7 @@ def _paths(outside: Path, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("source", NAMING)
-def test_no_file_of_an_input_leads_out_of_it(source, tmp_path, opened, listed, read_containers, monkeypatch):
+def test_no_file_of_an_input_leads_out_of_it(source, tmp_path, monkeypatch):
     root, outside = tmp_path / "in", tmp_path / "outside"
     for folder in (root, root / "sub", outside, tmp_path / "linked"):
         save_pictures(folder, {"a.jpg": PICTURES["a.jpg"]})
@@ -107,9 +108,8 @@ def test_no_file_of_an_input_leads_out_of_it(source, tmp_path, opened, listed, r
     found = 0
     for path in _paths(outside, seed=30):
         try:
-            opening = opened(write(root, path), **{"needs_label": False, **fields})
-            is_read = opening.containers() is None
-            samples = [*listed(opening).values()] if is_read else read_containers(opening)[0]
+            opened = open_source(write(root, path), **{"needs_label": False, **fields})
+            samples = [*opened.read_all(tmp_path / "staging")]
         except RequestError:
             continue
         for sample in samples:

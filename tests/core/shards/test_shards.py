@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_c
 from beam_tfrecords.transforms.shards.compose import Piece, compose_shards, cut_part
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, every_group, find_shard, group_shards, place_parts
 from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
-from tests.transforms.part_writing import write_parts
+from tests.core.part_writing import write_parts
 
 SIZES = st.lists(st.integers(1, 1000), min_size=1, max_size=200)
 PAYLOADS = {block: [f"{block}-{number}".encode() * 5 for number in range(20)] for block in (2, 0, 1)}

@@ -1,3 +1,5 @@
+"""Which source reads a file, and what that imports."""
+
 from __future__ import annotations
 
 import subprocess
@@ -7,6 +9,7 @@ import pytest
 
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from tests.each import each
+from tests.writers import save
 
 
 @each(
@@ -34,13 +37,13 @@ def test_the_extension_of_a_file_gives_its_source(path, name):
 
 
 @pytest.mark.parametrize("name", ["photos", "m.csv"])
-def test_only_parquet_imports_pyarrow(touch, name):
-    root = touch("photos/cat/1.jpg")
-    (root / "m.csv").write_text("image,label\nphotos/cat/1.jpg,cat\n")
+def test_only_parquet_imports_pyarrow(tmp_path, name):
+    save(tmp_path / "photos/cat/1.jpg", "pixels")
+    save(tmp_path / "m.csv", "image,label\nphotos/cat/1.jpg,cat\n")
     script = (
         "import sys\n"
-        "from tests.source_requests import open_source\n"
-        f"samples = list(open_source({str(root / name)!r}).samples())\n"
+        "from tests.core.opened_sources import open_source\n"
+        f"samples = list(open_source({str(tmp_path / name)!r}).samples())\n"
         "print(len(samples), 'pyarrow' in sys.modules)\n"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
