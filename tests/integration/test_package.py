@@ -23,8 +23,8 @@ THIS = sys.version_info.minor
 LAST_WITH_TENSORFLOW = 13
 # What the lowest versions are most likely to break.
 OF_LOWEST = (
-    *("beam_pipelines/test_convert_output.py", "beam_pipelines/test_run_summary.py", "beam_tfrecords/test_reading.py"),
-    *("beam_tfrecords/test_tfrecord.py", "core/test_sink.py", "core/images/test_exact_codec.py"),
+    *("beam_pipelines/test_convert_output.py", "beam_pipelines/test_run_summary.py", "reading/test_loading.py"),
+    *("core/test_tfrecord.py", "core/test_sink.py", "core/images/test_exact_codec.py"),
     *("core/images/test_fast_codec.py", "core/test_parquet_pages.py"),
     *("test_private_names.py", "core/stores/test_private_names.py"),
 )

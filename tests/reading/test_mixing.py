@@ -8,11 +8,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from beam_tfrecords import mix, open_dataset
-from beam_tfrecords.reading.shuffling import mix_order
 from tests import tensorflow as tf
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco
 from tests.refusals import refuses
@@ -21,7 +18,6 @@ from tests.tensorflow import load
 pytestmark = pytest.mark.tensorflow
 
 SEVERAL = "cat|dog", "dog", "red|cat", "blue"
-PARTS = st.lists(st.tuples(st.integers(1, 300), st.floats(0.01, 10)), min_size=1, max_size=4)
 
 
 @pytest.fixture(scope="module")
@@ -48,28 +44,6 @@ def labels_of(dataset) -> dict[str, str]:
     """File -> its class."""
     opened = open_dataset(dataset)
     return {example["filename"]: opened.int2str(example["label"]) for example in opened.records()}
-
-
-@given(PARTS, st.integers(0, 5))
-def test_every_stretch_has_the_proportions_and_an_epoch_gives_each_part_whole(parts, seed):
-    sizes, weights = zip(*parts, strict=True)
-    which, numbers = mix_order(sizes, weights, seed)
-    total = sum(weights)
-    for part, (size, weight) in enumerate(parts):
-        own = numbers[which == part]
-        assert own.tolist() == [number % size for number in range(len(own))]
-        assert len(own) >= size
-        counts = np.cumsum(which == part)
-        # Weights are rounded to ten-thousandths.
-        expected = np.arange(1, len(which) + 1) * weight / total
-        assert np.abs(counts - expected).max() <= 2 + len(which) * 1e-4 + 0.01 * expected[-1]
-    ends = [np.flatnonzero(which == part)[size - 1] for part, size in enumerate(sizes)]
-    assert len(which) == max(ends) + 1
-
-
-def test_the_order_never_changes():
-    # A state that was saved must fit the order of a later version.
-    assert mix_order([30, 12], [0.7, 0.3], 0)[0][:12].tolist() == [0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0]
 
 
 def test_classes_are_joined_by_name(datasets):

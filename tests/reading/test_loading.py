@@ -1,8 +1,9 @@
-"""`load`: its arguments as people write them, what Keras and several readers need, and how it fails."""
+"""`load`: its arguments as people write them, batches, what Keras and several readers need, and how it fails."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 import re
 import shutil
@@ -304,3 +305,55 @@ def test_arguments_are_checked_before_anything_is_read(dataset, arguments, error
 def test_without_a_split_the_splits_are_named(dataset):
     with refuses("missing_split", says=["found no split", "train", "'train[:80%]'"]):
         load(dataset)
+
+
+def test_images_of_different_sizes_are_not_batched(dataset):
+    with pytest.raises(ValueError, match="image_size="):
+        load(dataset, "train", batch_size=4)
+
+
+def test_batches_of_resized_of_transformed_and_of_encoded_images(dataset):
+    batch = next(iter(load(dataset, "train", batch_size=4, image_size=(20, 30), resize_mode="crop")))
+    assert batch["image"].shape == (4, 20, 30, 3)
+    batch = next(iter(load(dataset, "train", batch_size=4, transform=lambda example: example["image"][:32, :32])))
+    assert batch.shape == (4, 32, 32, 3)
+    batch = next(iter(load(dataset, "train", batch_size=4, decode=False)))
+    assert batch["image"].shape == (4,)
+
+
+class Renumber:
+    """A transform that is an object, with a condition that depends on a tensor."""
+
+    def __call__(self, example):
+        if example["label"] == 0:
+            example["label"] += 100
+        return example
+
+
+@pytest.mark.parametrize("transform", [Renumber(), Renumber().__call__, functools.partial(Renumber.__call__, None)])
+def test_a_transform_may_have_conditions_that_depend_on_tensors(dataset, transform):
+    given = [int(example["label"]) for example in load(dataset, "train", decode=False)]
+    found = [int(example["label"]) for example in load(dataset, "train", decode=False, transform=transform)]
+    assert 0 in given
+    assert found == [label or 100 for label in given]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("encoding", ["png", "webp", "raw"])
+def test_every_encoding_of_the_same_pixels_reads_alike(tmp_path, photos, build, encoding):
+    flags = [f"--input={photos}", "--image_size=96x128", "--resize_mode=exact", "--codec=exact", "--jpeg_quality=100"]
+    raw = build(tmp_path / "raw", *flags, "--image_encoding=raw")
+    other = build(tmp_path / "other", *flags, f"--image_encoding={encoding}")
+    pairs = zip(load(str(raw), "train").as_numpy_iterator(), load(str(other), "train").as_numpy_iterator(), strict=True)
+    for one, two in pairs:
+        assert one["filename"] == two["filename"]
+        difference = np.abs(one["image"].astype(int) - two["image"])
+        assert difference.mean() < (5 if encoding == "webp" else 0.001)
+
+
+def test_gzip_and_raw_images_of_different_sizes_read(tmp_path, photos, build):
+    path = build(tmp_path / "out", f"--input={photos}", "--image_size=24", "--layout=raw", "--compression=gzip")
+    examples = list(load(str(path), "train").as_numpy_iterator())
+    assert len(examples) == 42
+    for example in examples:
+        assert example["image"].shape == (example["height"], example["width"], example["depth"])

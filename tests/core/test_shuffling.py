@@ -1,4 +1,4 @@
-"""The shuffled order: every number once, an order for each seed, close to a random one."""
+"""The orders of a shuffle and of a mixture: every number once, an order for each seed, close to a random one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from beam_tfrecords.reading.shuffling import LISTED, Shuffle
+from beam_tfrecords.reading.shuffling import LISTED, Shuffle, mix_order
 from tests.each import each
 
 
@@ -64,3 +66,28 @@ def test_neighbours_are_torn_apart():
 def test_a_billion_numbers_take_no_memory():
     shuffle = Shuffle(10**9, 0)
     assert 0 <= shuffle(np.array([10**9 - 1]))[0] < 10**9
+
+
+PARTS = st.lists(st.tuples(st.integers(1, 300), st.floats(0.01, 10)), min_size=1, max_size=4)
+
+
+@given(PARTS, st.integers(0, 5))
+def test_every_stretch_of_a_mixture_has_the_proportions_and_an_epoch_gives_each_part_whole(parts, seed):
+    sizes, weights = zip(*parts, strict=True)
+    which, numbers = mix_order(sizes, weights, seed)
+    total = sum(weights)
+    for part, (size, weight) in enumerate(parts):
+        own = numbers[which == part]
+        assert own.tolist() == [number % size for number in range(len(own))]
+        assert len(own) >= size
+        counts = np.cumsum(which == part)
+        # Weights are rounded to ten-thousandths.
+        expected = np.arange(1, len(which) + 1) * weight / total
+        assert np.abs(counts - expected).max() <= 2 + len(which) * 1e-4 + 0.01 * expected[-1]
+    ends = [np.flatnonzero(which == part)[size - 1] for part, size in enumerate(sizes)]
+    assert len(which) == max(ends) + 1
+
+
+def test_the_order_of_a_mixture_never_changes():
+    # A state that was saved must fit the order of a later version.
+    assert mix_order([30, 12], [0.7, 0.3], 0)[0][:12].tolist() == [0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0]

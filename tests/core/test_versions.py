@@ -1,4 +1,4 @@
-"""LATEST and PINNED in a store, and the removal of a version there."""
+"""The versions in a folder: names, LATEST and PINNED in a store, and which of them a build removes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,108 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.dataset import open_whole
 from beam_tfrecords.dataset.pointers import find_latest_damage, pin, point_to, read_pinned, unpin
 from beam_tfrecords.dataset.published import read_latest
-from beam_tfrecords.dataset.versions import State, find_newest, list_versions, remove
+from beam_tfrecords.dataset.versions import (
+    State,
+    Version,
+    choose_removals,
+    find_newest,
+    list_versions,
+    new_version,
+    remove,
+)
 from beam_tfrecords.errors import BuildError, RequestError
 from tests.core.storage.dictionary_files import DictionaryFiles
 from tests.refusals import refuses
 from tests.version_folders import finish, put_version
+
+# Names: times, later than all that are there.
+
+
+NOW = 1795316400.0
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], "20261122T030000Z"),
+        (["20261121T030000Z"], "20261122T030000Z"),
+        (["20261122T030000Z"], "20261122T030001Z"),
+        (["20261122T235958Z", "20261122T235959Z"], "20261123T000000Z"),  # by a machine whose clock is ahead
+        (["20269999T999999Z"], "20261122T030000Z"),
+        (["99991231T235959Z"], "20261122T030000Z"),
+    ],
+)
+def test_a_new_version_is_newer_than_those_that_are_there(tmp_path, names, expected):
+    assert new_version(str(tmp_path), NOW, names=names) == expected
+
+
+def test_a_new_version_has_a_name_of_its_own(tmp_path):
+    for name in ("20261122T030000Z", "20261122T030001Z", "20990101T000000Z", "notes"):
+        (tmp_path / name).mkdir()
+    assert new_version(str(tmp_path), NOW, names=[]) == "20261122T030002Z"
+
+
+# Which versions `--keep_versions` removes: the rule over its whole domain.
+
+
+def version(
+    number: int, published: float | None = 0.0, *, state: State = State.FINISHED, is_link: bool = False
+) -> Version:
+    return Version(f"202601{number // 24 + 1:02d}T{number % 24:02d}0000Z", state, published, is_link)
+
+
+@st.composite
+def folders(draw) -> tuple[list[Version], str | None, str | None]:
+    """Folders in any order, of every state and age, some links, and what LATEST and PINNED name."""
+    count = draw(st.integers(0, 40))
+    times = st.one_of(st.none(), st.floats(0, NOW), st.floats(NOW - 100, NOW + 100))
+    states = st.sampled_from([*State, State.FINISHED, State.FINISHED])
+    versions = [
+        version(number, draw(times), state=draw(states), is_link=draw(st.booleans())) for number in range(count)
+    ]
+    names = st.one_of(st.none(), st.sampled_from([*(one.name for one in versions), "20990101T000000Z"]))
+    return draw(st.permutations(versions)), draw(names), draw(names)
+
+
+@given(folders(), st.integers(0, 40), st.sampled_from([0.0, 50.0, 3600.0]))
+def test_what_is_removed_obeys_the_postconditions(folder, keep, grace):
+    versions, latest, pinned = folder
+    removed = choose_removals(versions, latest=latest, pinned=pinned, keep=keep, grace=grace, now=NOW)
+    finished = sorted(one.name for one in versions if one.state is State.FINISHED)
+    assert len(set(removed)) == len(removed)
+    assert set(removed) <= set(finished)
+    assert len(finished) - len(removed) >= min(keep, len(finished))
+    assert not set(removed) & set(finished[max(0, len(finished) - keep) :])
+    assert not set(removed) & {latest, pinned, *(one.name for one in versions if one.is_link)}
+    times = {one.name: one.published for one in versions}
+    for name in removed:
+        newer = times[finished[finished.index(name) + 1]]
+        assert newer is not None
+        assert NOW - newer >= grace
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
+def test_all_but_the_newest_go_if_nothing_holds_them(count, keep, pinned):
+    versions = [version(number) for number in range(count)]
+    names = [one.name for one in versions]
+    held = names[pinned] if pinned < count else None
+    removed = choose_removals(versions, latest=names[-1] if names else None, pinned=held, keep=keep, grace=0.0, now=NOW)
+    # The newest has not been replaced.
+    assert removed == [name for name in names[: max(0, count - max(1, keep))] if name != held]
+
+
+def test_eight_nights_leave_the_seven_newest():
+    versions: list[Version] = []
+    for night in range(8):
+        versions.append(version(night))
+        latest = versions[-1].name
+        removed = choose_removals(versions, latest=latest, pinned=None, keep=7, grace=0.0, now=NOW)
+        versions = [one for one in versions if one.name not in removed]
+    assert versions == [version(night) for night in range(1, 8)]
+
+
+# LATEST and PINNED in a store, and the removal of a version there.
+
 
 VERSIONS = ("20260101T000000Z", "20260102T000000Z", "20260103T000000Z")
 STAGING = "dictionary://a/nightly/.build"
