@@ -21,7 +21,7 @@ def long_description() -> str:
     return re.sub(rf"((?<!!)(?<=\])\(|\bhref=\"){relative}(?=\S)", rf"\g<1>{REPOSITORY}/blob/v{VERSION}/", text)
 
 
-# Minor versions have upper bounds where private names of the library are used: see tests/test_private_names.py.
+# Minor versions have upper bounds where private names of the library are used: see tests/core/test_private_names.py.
 INSTALL_REQUIRES = [
     "apache-beam>=2.77,<2.79",
     "Pillow>=12.1.1,<12.4",

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import dataclasses
-import functools
 import gc
-import io
 import os
 import signal
-import unittest.mock
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +15,11 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
-from beam_tfrecords import extras
-from beam_tfrecords.beam_pipelines.messages import progress
-from beam_tfrecords.errors import RequestError
-from tests.plain_runner import plain_pipelines, without_reports
-from tests.refusals import Refusal, RefusalSnapshot, expect
+from tests.core.commands import Ran, count_parts, run_command, show_no_progress
+from tests.core.plain_runner import plain_pipelines, without_reports
+from tests.core.refusal_snapshot import RefusalSnapshot
+
+__all__ = ["count_parts"]
 
 PHOTOS = (Path(__file__).parent / "data/photos").resolve()
 BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
@@ -41,16 +37,6 @@ hypothesis.settings.register_profile("nightly", max_examples=100, print_blob=Tru
 hypothesis.settings.load_profile("gate")
 
 
-install_release = extras.install_release
-
-
-@contextlib.contextmanager
-def released_as(wheel: Path) -> Iterator[None]:
-    """Lets commands that install the release take a wheel."""
-    with unittest.mock.patch.object(extras, "RELEASED_AS", str(wheel)):
-        yield
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--beam_workers", action="store_true", help="build and verify in Beam's own worker processes")
     parser.addoption("--local_runner", action="store_true", help="run no pipeline plainly")
@@ -63,9 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     config.pluginmanager.register(RefusalSnapshot(config))
-    # On a busy machine a small build takes more than ten seconds. The line of progress that comes then stays out of
-    # what tests compare; where tests start a program, `without_progress` leaves it out.
-    progress._LOG_SECONDS = 3600.0
+    show_no_progress()
     # A shell ignores Ctrl-C in what it starts in the background, and so would the programs that tests start and end.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -112,79 +96,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
         return (yield)
 
 
-@dataclasses.dataclass(frozen=True)
-class Ran:
-    """How a command ended.
-
-    Attributes:
-      code: its exit code.
-      out: what it has printed.
-      err: the same, to stderr.
-      refusal: what is wrong with the request; None if nothing is.
-    """
-
-    code: int
-    out: str
-    err: str
-    refusal: RequestError | None = None
-
-    def refused(self, refusal: str | Refusal, *settings: str, says: Collection[str] = ()) -> RequestError:
-        """Asserts that the request was refused, in one line if there is no more to show; returns the refusal.
-
-        Takes what `Refusal` takes, or one.
-        """
-        __tracebackhide__ = True
-        assert self.code == 2, self.err
-        assert self.refusal is not None, self.err
-        if not (self.refusal.suggestions or "Traceback" in self.err):
-            assert self.err.count("\n") == 1, self.err
-        expect(refusal, *settings, says=says).check(self.refusal)
-        return self.refusal
-
-
-@functools.cache
-def parse_once() -> None:
-    """Makes Beam remember the signatures and options that it parses, which take 40% of the time of a small build.
-
-    Programs that tests start as processes run without.
-    """
-    from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.transforms import userstate
-
-    parse, parsed = userstate.get_dofn_specs, {}
-
-    def get_dofn_specs(function: Any) -> Any:
-        kind = type(function)
-        if kind not in parsed:
-            parsed[kind] = parse(function)
-        return parsed[kind]
-
-    userstate.get_dofn_specs = get_dofn_specs
-    PipelineOptions.view_as = functools.lru_cache(maxsize=256)(PipelineOptions.view_as)
-
-
-def run_command(*words: Any) -> Ran:
-    from beam_tfrecords.beam_pipelines.commands.cli import main
-    from beam_tfrecords.beam_pipelines.settings import suggested_commands
-
-    parse_once()
-    out, err = io.StringIO(), io.StringIO()
-    refusals: list[RequestError] = []
-    explain = suggested_commands.explain
-
-    def noted(error: RequestError, *arguments: Any) -> list[str]:
-        refusals.append(error)
-        return explain(error, *arguments)
-
-    with (
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        unittest.mock.patch.object(suggested_commands, "explain", noted),
-    ):
-        code = main([str(word) for word in words])
-    return Ran(code, out.getvalue(), err.getvalue(), next(iter(refusals), None))
-
-
 @pytest.fixture(scope="session")
 def photos() -> Path:
     """42 real photos in seven folders."""
@@ -195,26 +106,6 @@ def photos() -> Path:
 def beam_workers(request) -> tuple[str, ...]:
     """Beam's arguments for its own workers with `--beam_workers`, else none."""
     return BEAM_WORKERS if request.config.getoption("beam_workers") else ()
-
-
-@pytest.fixture
-def count_parts(monkeypatch) -> Callable[[], list[int]]:
-    """From its call on, the parts in which workers list an input are counted: one number for each listing."""
-    from beam_tfrecords.beam_pipelines.build.listing import list_for_build
-
-    index = list_for_build.list_by_workers
-
-    def count() -> list[int]:
-        counts: list[int] = []
-
-        def counted(parts, *arguments):
-            counts.append(len(parts))
-            index(parts, *arguments)
-
-        monkeypatch.setattr(list_for_build, "list_by_workers", counted)
-        return counts
-
-    return count
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Writes all generated files: `make generated`. Read what changed before you commit it.
 
-Golden digests are left out, because who changes bytes raises a revision: `python -m tests.make_golden_images`.
+Golden digests are left out, because who changes bytes raises a revision: `python -m
+tests.core.images.make_golden_images`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.refusals import SNAPSHOT, is_there
+from tests.core.refusal_snapshot import SNAPSHOT, is_there
 
 ROOT = Path(__file__).parents[1]
 MARKER = re.compile(r"<!-- The rest of this page is the output of: python -m ([\w.]+) -->\n\n")

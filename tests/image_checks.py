@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
-
-from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 
 PHOTOS = sorted((Path(__file__).parent / "data/photos").glob("*/*.jpg"))
 PHOTO_IDS = [photo.stem for photo in PHOTOS]
@@ -22,7 +21,7 @@ def psnr(one: np.ndarray, other: np.ndarray) -> float:
     return 99.0 if error == 0 else float(10 * np.log10(255**2 / error))
 
 
-def pixels(converted: ConvertedImage) -> np.ndarray:
+def pixels(converted: Any) -> np.ndarray:
     """[H, W, C] uint8 pixels of a stored image of any encoding."""
     if converted.format == "raw":
         array = np.frombuffer(converted.data, np.uint8)

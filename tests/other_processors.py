@@ -18,14 +18,14 @@ Digests: TypeAlias = dict[str, dict[str, str]]
 def make_digests(
     images: str, *, python: Sequence[str | Path] = (sys.executable,), environment: Mapping[str, str] = os.environ
 ) -> Digests:
-    """The digests of a run of tests/make_golden_images.py.
+    """The digests of a run of tests/core/images/make_golden_images.py.
 
     Args:
       images: "all" or "few": two photos and a small image.
       python: command that runs Python.
       environment: of the process.
     """
-    command = [*python, "-W", "ignore", "-m", "tests.make_golden_images", f"--digests={images}"]
+    command = [*python, "-W", "ignore", "-m", "tests.core.images.make_golden_images", f"--digests={images}"]
     made = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert made.returncode == 0, f"{command}: {made.stderr}"
     return json.loads(made.stdout)

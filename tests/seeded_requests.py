@@ -23,9 +23,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from tests.cases.loading import read_area
-from tests.conftest import run_command
+from tests.core.commands import run_command
+from tests.core.plain_runner import plain_pipelines
 from tests.identity_inputs import INPUTS, flags_of
-from tests.plain_runner import plain_pipelines
 
 # Files that say when, where and with which libraries a dataset was built.
 _UNSTABLE = {"manifest.json", "README.md", "croissant.json", "report.html", "_SUCCESS"}

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tests.beam_pipelines.conftest import make_picture, save_picture
-from tests.conftest import Ran, run_command
+from tests.core.commands import Ran, run_command
 
 FLAGS = ["--name=pets", "--image_size=8", "--max_failures=0.1", "--no_report", "--quiet"]
 ERRNOS = (errno.EIO, errno.ESTALE, errno.EACCES)

@@ -28,7 +28,7 @@ from beam_tfrecords.dataset.published import read_changes, read_latest
 from tests.archive_files import tar_of
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from tests.beam_pipelines.user_folders import UserFolders, damage
-from tests.conftest import Ran
+from tests.core.commands import Ran
 
 FLAGS = ["--name=pets", "--image_size=8", "--splits=train=0.7,test=0.3", "--image_encoding=png", "--codec=exact"]
 CLASSES = ("cat", "dog", "owl", "ant", "bee")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of
-from tests.conftest import Ran
+from tests.core.commands import Ran
 from tests.core.sources.test_mutated_files import _BYTES, _SECONDS, damageable, limited, mutate
 from tests.each import each
 from tests.writers import WRITERS, flags_of

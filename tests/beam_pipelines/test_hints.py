@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.core.refusal_snapshot import SNAPSHOT
 from tests.package_code import package_nodes
-from tests.refusals import SNAPSHOT
 
 ROOT = Path(__file__).parents[2]
 # A text of a message that no case and no refusal has -> the test, or the test with a server, that follows it.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords import open_dataset
-from tests.hostile import make_builds_hostile
+from tests.core.hostile import make_builds_hostile
 
 pytestmark = pytest.mark.local_runner
 

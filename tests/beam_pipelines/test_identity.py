@@ -11,7 +11,7 @@ import pytest
 
 from beam_tfrecords.transforms.sources.registry import NAMES
 from tests.beam_pipelines.dataset_checks import shards_of
-from tests.conftest import Ran
+from tests.core.commands import Ran
 from tests.identity_inputs import INPUTS, flags_of, write_states
 
 FLAGS = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plain_runner import plain_pipelines
+from tests.core.plain_runner import plain_pipelines
 from tests.writers import WRITERS, flags_of
 
 pytestmark = pytest.mark.local_runner

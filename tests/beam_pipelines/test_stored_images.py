@@ -15,8 +15,8 @@ from PIL import ExifTags, Image, ImageFilter
 
 from beam_tfrecords import open_dataset
 from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.core.images.corpus import corpus
 from tests.image_writers import P3_COLORANTS, icc_profile, png_file
-from tests.make_corpus import corpus
 from tests.published import read_published
 from tests.tensorflow import load
 from tests.trees import write_tree

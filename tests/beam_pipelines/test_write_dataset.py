@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.output_folder import register_version
 from tests import tensorflow as tf
 from tests.beam_pipelines.dataset_checks import manifest_of
-from tests.converting import serialize_example
+from tests.core.converting import serialize_example
 from tests.framing import sequence_of
 from tests.refusals import refuses
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import Ran
+from tests.core.commands import Ran
 from tests.pictures import picture
 
 FLAGS = ["--name=pets", "--image_size=24", "--splits=train=0.8,test=0.2"]

@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.duplicates.search import (
 )
 from beam_tfrecords.transforms.parts import GROUP_BYTES, Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.stats import Stats
-from tests.converting import serialize_example
+from tests.core.converting import serialize_example
 from tests.core.part_writing import add_row
 
 # Samples whose rows are a group.

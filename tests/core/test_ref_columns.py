@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.refs.ref_columns import (
     unpack_refs,
 )
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from tests.converting import identity, pack_refs
+from tests.core.converting import identity, pack_refs
 from tests.core.test_refs import REFS, photo
 
 

@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.refs.sample_refs import (
     SampleRef,
     one_image,
 )
-from tests.converting import identity, repacked
+from tests.core.converting import identity, repacked
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 SCALARS = st.one_of(

@@ -21,8 +21,8 @@ from beam_tfrecords.dataset.versions import (
 )
 from beam_tfrecords.errors import BuildError, RequestError
 from tests.core.storage.dictionary_files import DictionaryFiles
+from tests.core.version_folders import finish, put_version
 from tests.refusals import refuses
-from tests.version_folders import finish, put_version
 
 # Names: times, later than all that are there.
 

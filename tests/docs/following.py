@@ -8,7 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
-from tests.conftest import run_command
+from tests.core.commands import run_command
 from tests.docs.pages import Passage, passages_of
 
 # The current folder of a reader of the pages.

@@ -9,7 +9,7 @@ import pytest
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords.transforms.sources.registry import NAMES
-from tests.conftest import run_command
+from tests.core.commands import run_command
 from tests.docs.pages import PROJECT
 
 ROW = re.compile(r"^\| (?P<input>.*) \| `(?P<flags>--(?:source|input|images)=.*)` \|$", re.MULTILINE)

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 python=$(realpath --no-symlinks "${1:?say which Python: tests/integration/arm64.sh .venv-integration/bin/python}")
 folder=$PWD/.cache/arm64
-# What tests/make_golden_images.py imports.
+# What tests/core/images/make_golden_images.py imports.
 libraries=(blake3 cykooz-resizer google-crc32c msgpack numpy opencv-python-headless pillow pillow-heif protobuf pyarrow simplejpeg)
 
 pinned() {

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords import open_dataset
-from tests.hostile import make_builds_hostile
+from tests.core.hostile import make_builds_hostile
 from tests.integration.servers import processes
 
 # File, CRC-32C and SHA-256 of the index of every shard.

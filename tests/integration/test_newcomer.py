@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import PHOTOS, install_release, released_as
+from tests.conftest import PHOTOS
+from tests.core.commands import install_release, released_as
 from tests.docs.following import Follower
 from tests.docs.pages import PROJECT, Passage, split_page
 from tests.docs.tutorial_notebook import NOTEBOOK, PAGE

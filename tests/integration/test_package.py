@@ -26,7 +26,7 @@ OF_LOWEST = (
     *("beam_pipelines/test_convert_output.py", "beam_pipelines/test_run_summary.py", "reading/test_loading.py"),
     *("core/test_tfrecord.py", "core/test_sink.py", "core/images/test_exact_codec.py"),
     *("core/images/test_fast_codec.py", "core/test_parquet_pages.py"),
-    *("test_private_names.py", "core/stores/test_private_names.py"),
+    *("core/test_private_names.py", "core/stores/test_private_names.py"),
 )
 UV = PROJECT / ".venv-dist/bin/uv"
 READ = """

@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from beam_tfrecords import LimitError, build, open_dataset
-from tests.conftest import run_command
+from tests.core.commands import run_command
+from tests.core.plain_runner import plain_pipelines, without_reports
 from tests.framing import Example, records_of
 from tests.meanings import pictures
-from tests.plain_runner import plain_pipelines, without_reports
 
 
 @dataclasses.dataclass(frozen=True)

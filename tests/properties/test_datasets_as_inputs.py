@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords import BuildError, RequestError, Sample, build
-from tests.corpus_valid import UNDO
+from tests.core.images.corpus_valid import UNDO
 from tests.every_input import EVERY, SIZES, settings_of, write_input, write_tree
 from tests.published import Published, read_failures, read_published
 from tests.writers import MEANING, WRITERS, save

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Ran
+from tests.core.commands import Ran
 
 # As a script does: its own folder comes first.
 OWN = "import sys; sys.path.insert(0, sys.argv[1]); import transforms; assert transforms.MINE\n"

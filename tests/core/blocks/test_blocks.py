@@ -39,8 +39,8 @@ from beam_tfrecords.transforms.refs.fetching import fetch
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, one_image
 from beam_tfrecords.transforms.workspace.counts import BlockCounts, read_block_counts
-from tests.converting import pack_refs
-from tests.hostile import Converter, Hostile, echo
+from tests.core.converting import pack_refs
+from tests.core.hostile import Converter, Hostile, echo
 from tests.image_writers import png_file
 
 ROOT = Path(__file__).parents[3]

@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.objects.polygons import pack_polygons
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef, one_image
-from tests.converting import ConvertedSample, convert_one, finish
+from tests.core.converting import ConvertedSample, convert_one, finish
 from tests.each import each
 from tests.image_checks import encoded
 

@@ -14,7 +14,7 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.features.layouts import Feature, Layout
 from beam_tfrecords.features.serialize import serialize_examples
 from tests import tensorflow as tf
-from tests.converting import serialize_example
+from tests.core.converting import serialize_example
 from tests.each import each
 
 pytestmark = pytest.mark.tensorflow

@@ -14,9 +14,9 @@ from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.images.convert_image import check_file, convert_image, read_header
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.images.masks import read_mask
+from tests.core.images.corpus import corpus
 from tests.each import each
 from tests.image_checks import pixels, psnr
-from tests.make_corpus import corpus
 
 # Worker processes silence these warnings with `prepare_process`; pytest resets filters for each test.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")

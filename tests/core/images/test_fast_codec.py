@@ -12,9 +12,9 @@ from PIL import Image, ImageDraw, ImageFont
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.convert_pixels import place_plain_jpeg
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Resample
+from tests.core.images.corpus import corpus
 from tests.each import each
 from tests.image_checks import PHOTO_IDS, PHOTOS, detailed, encoded, pixels, psnr
-from tests.make_corpus import corpus
 
 
 def both(data: bytes, spec: ImageSpec) -> tuple[np.ndarray, np.ndarray]:

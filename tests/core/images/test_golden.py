@@ -13,7 +13,7 @@ import pytest
 
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.settings import settings_of
-from tests.make_golden_images import COMMAND, FILE, array_specs, mask_specs, specs
+from tests.core.images.make_golden_images import COMMAND, FILE, array_specs, mask_specs, specs
 
 ROOT = Path(__file__).parents[3]
 OWNERS = {
@@ -33,7 +33,7 @@ Digests: TypeAlias = dict[str, dict[str, str]]
 
 def make() -> Digests:
     """What the code makes now; in a new process, because TensorFlow brings a zlib of its own into this one."""
-    command = [sys.executable, "-m", "tests.make_golden_images", "--print"]
+    command = [sys.executable, "-m", "tests.core.images.make_golden_images", "--print"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, cwd=ROOT).stdout)
 
 

@@ -16,8 +16,8 @@ from PIL import Image, ImageFile
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
+from tests.core.images.fuzz_images import SPECS, outcome, seed_files
 from tests.each import each
-from tests.fuzz_images import SPECS, outcome, seed_files
 from tests.image_checks import detailed, encoded, pixels
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
@@ -132,7 +132,7 @@ def test_any_file_with_replaced_bytes_gives_an_image_or_a_reason(name: str, draw
 @pytest.mark.parametrize("number", [500, pytest.param(20_000, marks=pytest.mark.nightly)])
 def test_mutated_files_give_an_image_or_a_reason_in_little_memory(number: int) -> None:
     """In a process of its own: a decoder that crashes, or does not end within 30 seconds, ends it."""
-    program = [sys.executable, "-m", "tests.fuzz_images", "--seed=2024", f"--inputs={number}"]
+    program = [sys.executable, "-m", "tests.core.images.fuzz_images", "--seed=2024", f"--inputs={number}"]
     ran = subprocess.run(program, capture_output=True, text=True, check=False, start_new_session=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     counted = dict(re.findall(r"^ *[\d,]+ +(\w+)()$", ran.stdout, re.MULTILINE))

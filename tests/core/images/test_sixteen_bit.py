@@ -16,10 +16,10 @@ from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
 from tests import tensorflow as tf
+from tests.core.images.corpus import corpus
 from tests.each import each
 from tests.image_checks import detailed
 from tests.image_writers import P3_COLORANTS, icc_profile, png_file
-from tests.make_corpus import corpus
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.filterwarnings("ignore::UserWarning:PIL")]
 SIXTEEN_BIT = ImageSpec(image_encoding=ImageEncoding.PNG, bit_depth=16, channels=None)

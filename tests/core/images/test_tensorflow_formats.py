@@ -12,10 +12,10 @@ from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from tests import tensorflow as tf
+from tests.core.images.corpus import corpus
+from tests.core.images.fuzz_images import seed_files
 from tests.each import each
-from tests.fuzz_images import seed_files
 from tests.image_checks import PHOTO_IDS, PHOTOS, pixels
-from tests.make_corpus import corpus
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.filterwarnings("ignore::UserWarning:PIL")]
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)

@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.listing.stage import AssignOrder
 from beam_tfrecords.transforms.parts import GROUP_BYTES
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
-from tests.converting import pack_refs
+from tests.core.converting import pack_refs
 from tests.each import each
 
 ORDERS = st.integers(0, SPACE - 1)

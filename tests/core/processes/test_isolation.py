@@ -15,7 +15,7 @@ from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.blocks.guard import convert_sample
 from beam_tfrecords.transforms.processes.isolation import isolated
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef
-from tests.hostile import Converter, Hostile, echo
+from tests.core.hostile import Converter, Hostile, echo
 
 OK, CRASH, HANG, BUG = (SampleRef(key, {}) for key in ("ok", "crash", "hang", "bug"))
 NEXT, LARGE = {IMAGE: b"next"}, {IMAGE: b"x" * 10**6}

@@ -24,8 +24,8 @@ from beam_tfrecords.dataset.published import read_latest
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage.lease import Lease
 from tests.core.storage import dictionary_files  # noqa: F401  # Beam finds the file system
+from tests.core.version_folders import put_version
 from tests.each import each
-from tests.version_folders import put_version
 
 MIB = 1 << 20
 _NUMBERS = itertools.count()

@@ -11,7 +11,8 @@ import numpy as np
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason
-from tests.corpus_pictures import picture, saved
+from tests.core.images.corpus_formats import picture
+from tests.image_checks import encoded
 from tests.image_writers import png_chunk, png_file, png_header, tiff_file
 
 _Broken: TypeAlias = "dict[str, tuple[bytes, FailureReason]]"
@@ -70,10 +71,10 @@ def _broken_jpegs(rgb: Image.Image) -> _Broken:
     cut, corrupt = FailureReason.TRUNCATED, FailureReason.CORRUPT
     mode, large = FailureReason.UNSUPPORTED_MODE, FailureReason.TOO_MANY_PIXELS
     noise = Image.fromarray(np.random.default_rng(4).integers(0, 256, (64, 64, 3), np.uint8))
-    plain = saved(noise, "JPEG", quality=90)
-    progressive = saved(noise, "JPEG", quality=90, progressive=True)
-    restarts = saved(noise, "JPEG", quality=90, restart_marker_blocks=1)
-    with_thumbnail = saved(rgb, "JPEG", exif=b"Exif\0\0" + saved(rgb, "JPEG"))
+    plain = encoded(noise, "JPEG", quality=90)
+    progressive = encoded(noise, "JPEG", quality=90, progressive=True)
+    restarts = encoded(noise, "JPEG", quality=90, restart_marker_blocks=1)
+    with_thumbnail = encoded(rgb, "JPEG", exif=b"Exif\0\0" + encoded(rgb, "JPEG"))
     frame, scan = plain.index(b"\xff\xc0"), plain.index(b"\xff\xda")
     middle = (scan + len(plain)) // 2
     half = len(plain) // 2
@@ -110,7 +111,7 @@ def _broken_jpegs(rgb: Image.Image) -> _Broken:
 
 def _broken_pngs(rgb: Image.Image) -> _Broken:
     cut, corrupt, large = FailureReason.TRUNCATED, FailureReason.CORRUPT, FailureReason.TOO_MANY_PIXELS
-    plain, palette = saved(rgb, "PNG"), saved(rgb.quantize(64), "PNG")
+    plain, palette = encoded(rgb, "PNG"), encoded(rgb.quantize(64), "PNG")
     header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 48, 32, 8, 2, 0, 0, 0))
     odd_header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 48, 32, 7, 2, 0, 0, 0))
     empty_header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 0, 32, 8, 2, 0, 0, 0))
@@ -161,10 +162,10 @@ def _broken_pngs(rgb: Image.Image) -> _Broken:
 def _broken_others(rgb: Image.Image) -> _Broken:
     cut, corrupt = FailureReason.TRUNCATED, FailureReason.CORRUPT
     mode, large = FailureReason.UNSUPPORTED_MODE, FailureReason.TOO_MANY_PIXELS
-    gif, webp = saved(rgb.quantize(64), "GIF"), saved(rgb, "WEBP", quality=95)
-    avif, jp2, bmp = saved(rgb, "AVIF"), saved(rgb, "JPEG2000"), saved(rgb, "BMP")
-    tiff, lzw = saved(rgb, "TIFF"), saved(rgb, "TIFF", compression="tiff_lzw")
-    ppm = saved(rgb, "PPM")
+    gif, webp = encoded(rgb.quantize(64), "GIF"), encoded(rgb, "WEBP", quality=95)
+    avif, jp2, bmp = encoded(rgb, "AVIF"), encoded(rgb, "JPEG2000"), encoded(rgb, "BMP")
+    tiff, lzw = encoded(rgb, "TIFF"), encoded(rgb, "TIFF", compression="tiff_lzw")
+    ppm = encoded(rgb, "PPM")
     canvas = (16_382).to_bytes(3, "little") * 2
     huge_webp = b"RIFF\x1e\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0" + canvas + bytes(8)
     size_tags = {258: [8] * 3, 259: [1], 262: [2], 277: [3], 278: [32]}

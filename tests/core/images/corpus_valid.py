@@ -11,8 +11,8 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from tests.corpus_formats import animations, others, tiffs
-from tests.corpus_pictures import picture, saved, with_clear
+from tests.core.images.corpus_formats import animations, others, picture, tiffs, with_clear
+from tests.image_checks import encoded
 from tests.image_writers import (
     P3_COLORANTS,
     SRGB_COLORANTS,
@@ -68,16 +68,16 @@ def _oriented(rgb: Image.Image) -> _Valid:
         exif = Image.Exif()
         exif[ORIENTATION] = number
         stored = rgb if undo is None else rgb.transpose(undo)
-        files[f"orientation_{number}.jpg"] = saved(stored, "JPEG", quality=95, exif=exif), rgb
-        files[f"orientation_{number}.tif"] = saved(stored, "TIFF", exif=exif), rgb
+        files[f"orientation_{number}.jpg"] = encoded(stored, "JPEG", quality=95, exif=exif), rgb
+        files[f"orientation_{number}.tif"] = encoded(stored, "TIFF", exif=exif), rgb
     exif = Image.Exif()
     exif[ORIENTATION] = 6
     turned = rgb.transpose(UNDO[6])
     xmp = b'<x:xmpmeta><rdf:Description tiff:Orientation="6"/></x:xmpmeta>'
-    files["orientation_6.png"] = saved(turned, "PNG", exif=exif), rgb
-    files["orientation_6.webp"] = saved(turned, "WEBP", quality=95, exif=exif), rgb
-    files["orientation_6.avif"] = saved(turned, "AVIF", quality=95, exif=exif), rgb
-    files["orientation_in_xmp.jpg"] = saved(turned, "JPEG", quality=95, xmp=xmp), rgb
+    files["orientation_6.png"] = encoded(turned, "PNG", exif=exif), rgb
+    files["orientation_6.webp"] = encoded(turned, "WEBP", quality=95, exif=exif), rgb
+    files["orientation_6.avif"] = encoded(turned, "AVIF", quality=95, exif=exif), rgb
+    files["orientation_in_xmp.jpg"] = encoded(turned, "JPEG", quality=95, xmp=xmp), rgb
     malformed = {
         "garbage": b"Exif\0\0garbage that is no TIFF",
         "cut": b"Exif\0\0II*\0\x08\0\0\0\xff\x00\x12\x01",
@@ -87,31 +87,31 @@ def _oriented(rgb: Image.Image) -> _Valid:
         "looped": b"Exif\0\0II*\0\x08\0\0\0\x01\0\x69\x87\x04\0\x01\0\0\0\x08\0\0\0\x08\0\0\0",
     }
     for name, block in malformed.items():
-        files[f"exif_{name}.jpg"] = saved(rgb, "JPEG", quality=95, exif=block), rgb
+        files[f"exif_{name}.jpg"] = encoded(rgb, "JPEG", quality=95, exif=block), rgb
     return files
 
 
 def _jpegs(rgb: Image.Image) -> _Valid:
-    plain, grey = saved(rgb, "JPEG", quality=95), rgb.convert("L")
+    plain, grey = encoded(rgb, "JPEG", quality=95), rgb.convert("L")
     cmyk = rgb.convert("CMYK")
     inverted = np.ascontiguousarray(255 - np.asarray(cmyk))
     ycck = simplejpeg.encode_jpeg(inverted, 95, "CMYK", "444")
     many_comments = (b"\xff\xfe" + struct.pack(">H", 60_002) + bytes(60_000)) * 20
     return {
         "baseline.jpg": (plain, rgb),
-        "progressive.jpg": (saved(rgb, "JPEG", quality=95, progressive=True), rgb),
+        "progressive.jpg": (encoded(rgb, "JPEG", quality=95, progressive=True), rgb),
         "arithmetic.jpg": (base64.b64decode(_ARITHMETIC_JPEG), rgb),
-        "chroma_444.jpg": (saved(rgb, "JPEG", quality=95, subsampling=0), rgb),
-        "chroma_422.jpg": (saved(rgb, "JPEG", quality=95, subsampling=1), rgb),
+        "chroma_444.jpg": (encoded(rgb, "JPEG", quality=95, subsampling=0), rgb),
+        "chroma_422.jpg": (encoded(rgb, "JPEG", quality=95, subsampling=1), rgb),
         "chroma_411.jpg": (simplejpeg.encode_jpeg(np.array(rgb), 95, "RGB", "411"), rgb),
-        "restart_markers.jpg": (saved(rgb, "JPEG", quality=95, restart_marker_blocks=1), rgb),
-        "optimized.jpg": (saved(rgb, "JPEG", quality=95, optimize=True), rgb),
-        "grey.jpg": (saved(grey, "JPEG", quality=95), grey),
-        "rgb_not_ycbcr.jpg": (saved(rgb, "JPEG", quality=95, keep_rgb=True), rgb),
-        "cmyk_adobe_inverted.jpg": (saved(cmyk, "JPEG", quality=95), rgb),
+        "restart_markers.jpg": (encoded(rgb, "JPEG", quality=95, restart_marker_blocks=1), rgb),
+        "optimized.jpg": (encoded(rgb, "JPEG", quality=95, optimize=True), rgb),
+        "grey.jpg": (encoded(grey, "JPEG", quality=95), grey),
+        "rgb_not_ycbcr.jpg": (encoded(rgb, "JPEG", quality=95, keep_rgb=True), rgb),
+        "cmyk_adobe_inverted.jpg": (encoded(cmyk, "JPEG", quality=95), rgb),
         "ycck_adobe_inverted.jpg": (ycck, rgb),
         "multi_picture.mpo": (
-            saved(rgb, "MPO", quality=95, save_all=True, append_images=[rgb.rotate(180)]),
+            encoded(rgb, "MPO", quality=95, save_all=True, append_images=[rgb.rotate(180)]),
             rgb,
         ),
         "followed_by_garbage.jpg": (plain + b"garbage" * 1000, rgb),
@@ -120,7 +120,7 @@ def _jpegs(rgb: Image.Image) -> _Valid:
         "unknown_jfif_revision.jpg": (plain[:11] + b"\x09\x09" + plain[13:], rgb),
         "many_comments.jpg": (plain[:2] + many_comments + plain[2:], rgb),
         "unknown_segments.jpg": (plain[:2] + b"\xff\xe9\0\x06unkn" + plain[2:], rgb),
-        "low_quality_1x1.jpg": (saved(rgb.crop((0, 0, 1, 1)), "JPEG", quality=95), rgb.crop((0, 0, 1, 1))),
+        "low_quality_1x1.jpg": (encoded(rgb.crop((0, 0, 1, 1)), "JPEG", quality=95), rgb.crop((0, 0, 1, 1))),
     }
 
 
@@ -138,17 +138,17 @@ def _profiles(rgb: Image.Image) -> _Valid:
     seen_transparent = muted.copy()
     seen_transparent.putalpha(grey)
     return {
-        "profile_wide.jpg": (saved(in_wide, "JPEG", quality=97, subsampling=0, icc_profile=wide), muted),
-        "profile_wide.png": (saved(in_wide, "PNG", icc_profile=wide), muted),
-        "profile_wide.webp": (saved(in_wide, "WEBP", lossless=True, icc_profile=wide), muted),
-        "profile_wide.tif": (saved(in_wide, "TIFF", icc_profile=wide), muted),
-        "profile_wide_alpha.png": (saved(transparent, "PNG", icc_profile=wide), seen_transparent),
-        "profile_linear.png": (saved(bright, "PNG", icc_profile=icc_profile(SRGB_COLORANTS, 1.0)), rgb),
-        "profile_grey.png": (saved(in_grey, "PNG", icc_profile=grey_profile), grey),
-        "profile_grey.jpg": (saved(in_grey, "JPEG", quality=95, icc_profile=grey_profile), grey),
-        "profile_broken.jpg": (saved(rgb, "JPEG", quality=95, icc_profile=b"no profile" * 20), rgb),
-        "profile_of_other_pixels.jpg": (saved(rgb, "JPEG", quality=95, icc_profile=grey_profile), rgb),
-        "profile_cut.png": (saved(rgb, "PNG", icc_profile=wide[:200]), rgb),
+        "profile_wide.jpg": (encoded(in_wide, "JPEG", quality=97, subsampling=0, icc_profile=wide), muted),
+        "profile_wide.png": (encoded(in_wide, "PNG", icc_profile=wide), muted),
+        "profile_wide.webp": (encoded(in_wide, "WEBP", lossless=True, icc_profile=wide), muted),
+        "profile_wide.tif": (encoded(in_wide, "TIFF", icc_profile=wide), muted),
+        "profile_wide_alpha.png": (encoded(transparent, "PNG", icc_profile=wide), seen_transparent),
+        "profile_linear.png": (encoded(bright, "PNG", icc_profile=icc_profile(SRGB_COLORANTS, 1.0)), rgb),
+        "profile_grey.png": (encoded(in_grey, "PNG", icc_profile=grey_profile), grey),
+        "profile_grey.jpg": (encoded(in_grey, "JPEG", quality=95, icc_profile=grey_profile), grey),
+        "profile_broken.jpg": (encoded(rgb, "JPEG", quality=95, icc_profile=b"no profile" * 20), rgb),
+        "profile_of_other_pixels.jpg": (encoded(rgb, "JPEG", quality=95, icc_profile=grey_profile), rgb),
+        "profile_cut.png": (encoded(rgb, "PNG", icc_profile=wide[:200]), rgb),
         "profile_of_other_type.tif": (tiff_file({**plain_tiff, 34675: [1, 2, 3]}, srgb.tobytes()), rgb),
         "text_named_icc_profile.png": (png_file(srgb, chunks=[(b"tEXt", b"icc_profile\0some text")]), rgb),
     }
@@ -169,10 +169,10 @@ def _pngs(rgb: Image.Image) -> _Valid:
     half_clear = bytes([0, 128]) + b"\xff" * 254
     flat = Image.new("RGB", (40, 30), (200, 30, 60))
     return {
-        "rgba.png": (saved(rgba, "PNG"), rgba),
-        "grey_alpha.png": (saved(grey_alpha, "PNG"), grey_alpha.convert("RGBA")),
-        "grey_1_bit.png": (saved(two_level, "PNG"), two_level.convert("L")),
-        "grey_16_bit.png": (saved(Image.fromarray(deep_grey), "PNG"), grey),
+        "rgba.png": (encoded(rgba, "PNG"), rgba),
+        "grey_alpha.png": (encoded(grey_alpha, "PNG"), grey_alpha.convert("RGBA")),
+        "grey_1_bit.png": (encoded(two_level, "PNG"), two_level.convert("L")),
+        "grey_16_bit.png": (encoded(Image.fromarray(deep_grey), "PNG"), grey),
         "grey_16_bit_dark.png": (png_file(deep_grey // 4), grey.point(lambda level: level // 4)),
         "grey_16_bit_transparent.png": (
             png_file(deep_keyed, chunks=[(b"tRNS", struct.pack(">H", 250 * 257))]),
@@ -184,24 +184,24 @@ def _pngs(rgb: Image.Image) -> _Valid:
             png_file(np.array(grey_alpha).astype(np.uint16) * 257),
             grey_alpha.convert("RGBA"),
         ),
-        "palette_256.png": (saved(palette, "PNG"), palette.convert("RGB")),
-        "palette_2_bit.png": (saved(few, "PNG"), few.convert("RGB")),
-        "palette_transparent.png": (saved(few, "PNG", transparency=1), with_clear(few, {1: 0})),
+        "palette_256.png": (encoded(palette, "PNG"), palette.convert("RGB")),
+        "palette_2_bit.png": (encoded(few, "PNG"), few.convert("RGB")),
+        "palette_transparent.png": (encoded(few, "PNG", transparency=1), with_clear(few, {1: 0})),
         "palette_half_transparent.png": (
-            saved(palette, "PNG", transparency=half_clear),
+            encoded(palette, "PNG", transparency=half_clear),
             with_clear(palette, {0: 0, 1: 128}),
         ),
-        "grey_transparent.png": (saved(keyed, "PNG", transparency=250), seen_keyed),
+        "grey_transparent.png": (encoded(keyed, "PNG", transparency=250), seen_keyed),
         "rgb_transparent.png": (
-            saved(flat, "PNG", transparency=(200, 30, 60)),
+            encoded(flat, "PNG", transparency=(200, 30, 60)),
             Image.new("RGBA", flat.size, (200, 30, 60, 0)),
         ),
         "interlaced.png": (png_file(array, interlaced=True), rgb),
         "interlaced_16_bit.png": (png_file(deep_grey, interlaced=True), grey),
         "long_comment.png": (png_file(array, chunks=[(b"tEXt", b"comment\0" + bytes(70_000))]), rgb),
         "many_small_chunks.png": (png_file(array, chunks=[(b"prVt", b"x")] * 2000), rgb),
-        "one_row.png": (saved(rgb.crop((0, 5, 48, 6)), "PNG"), rgb.crop((0, 5, 48, 6))),
-        "one_pixel.png": (saved(rgb.crop((3, 3, 4, 4)), "PNG"), rgb.crop((3, 3, 4, 4))),
+        "one_row.png": (encoded(rgb.crop((0, 5, 48, 6)), "PNG"), rgb.crop((0, 5, 48, 6))),
+        "one_pixel.png": (encoded(rgb.crop((3, 3, 4, 4)), "PNG"), rgb.crop((3, 3, 4, 4))),
         "pixels_then_bomb.png": (_png_with_long_pixels(array), rgb),
     }
 

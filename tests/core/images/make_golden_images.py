@@ -1,6 +1,6 @@
 """Makes the digests that tell whether the bytes of records have changed.
 
-    python -m tests.make_golden_images
+    python -m tests.core.images.make_golden_images
 
 writes them to tests/data/golden_images.json, with the revisions and versions that they belong to. It refuses to write
 other digests for the same revision and versions: add one to the revision first.
@@ -50,12 +50,12 @@ from beam_tfrecords.transforms.objects.polygons import pack_segmentation
 from beam_tfrecords.transforms.parts import PartPolicy, PartWriter, read_index
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef, one_image
 from beam_tfrecords.transforms.settings import read_settings
-from tests.converting import convert_one, finish, serialize_example
-from tests.make_corpus import corpus
+from tests.core.converting import convert_one, finish, serialize_example
+from tests.core.images.corpus import corpus
 from tests.tiff_files import tiff_of
 
-COMMAND = "python -m tests.make_golden_images"
-FILE = Path(__file__).parent / "data/golden_images.json"
+COMMAND = "python -m tests.core.images.make_golden_images"
+FILE = Path(__file__).parents[2] / "data/golden_images.json"
 PHOTOS = ("cat/cat_01", "coffee/coffee_06", "person/person_05", "flower/flower_06", "building/building_02")
 # One request per line; those with a list are made once with each of its values.
 _REQUESTS: tuple[dict[str, Any], ...] = (

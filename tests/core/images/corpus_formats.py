@@ -9,10 +9,25 @@ from typing import TypeAlias
 import numpy as np
 from PIL import Image, ImageCms
 
-from tests.corpus_pictures import saved, with_clear
+from tests.image_checks import encoded
 from tests.image_writers import bmp_file, bmp_rle8, gif_flood, tiff_file
 
 _Valid: TypeAlias = "dict[str, tuple[bytes, Image.Image]]"
+
+
+def picture() -> Image.Image:
+    """A smooth RGB image, 48 pixels wide and 32 high."""
+    y, x = np.mgrid[0:32, 0:48]
+    wave = 128 + 60 * np.sin(x / 9) * np.cos(y / 7)
+    return Image.fromarray(np.stack([40 + 4 * x, 200 - 5 * y, wave], -1).clip(0, 255).astype(np.uint8))
+
+
+def with_clear(palette: Image.Image, alphas: dict[int, int]) -> Image.Image:
+    """A palette image as RGBA, with the given alpha for some palette entries."""
+    seen = palette.convert("RGB")
+    table = [alphas.get(index, 255) for index in range(256)]
+    seen.putalpha(Image.fromarray(np.array(table, np.uint8)[np.array(palette)]))
+    return seen
 
 
 def animations(rgb: Image.Image) -> _Valid:
@@ -24,23 +39,23 @@ def animations(rgb: Image.Image) -> _Valid:
     clear = rgb.quantize(4)
     animated: dict[str, object] = {"save_all": True, "append_images": more}
     return {
-        "still.gif": (saved(palette, "GIF"), seen),
-        "not_interlaced.gif": (saved(palette, "GIF", interlace=0), seen),
-        "transparent.gif": (saved(clear, "GIF", transparency=2), with_clear(clear, {2: 0})),
-        "grey.gif": (saved(rgb.convert("L"), "GIF"), rgb.convert("L").convert("RGB")),
-        "animated.gif": (saved(palette, "GIF", **animated), seen),
-        "cut_after_first_frame.gif": (saved(palette, "GIF", **animated)[:-200], seen),
-        "without_trailer.gif": (saved(palette, "GIF")[:-1], seen),
+        "still.gif": (encoded(palette, "GIF"), seen),
+        "not_interlaced.gif": (encoded(palette, "GIF", interlace=0), seen),
+        "transparent.gif": (encoded(clear, "GIF", transparency=2), with_clear(clear, {2: 0})),
+        "grey.gif": (encoded(rgb.convert("L"), "GIF"), rgb.convert("L").convert("RGB")),
+        "animated.gif": (encoded(palette, "GIF", **animated), seen),
+        "cut_after_first_frame.gif": (encoded(palette, "GIF", **animated)[:-200], seen),
+        "without_trailer.gif": (encoded(palette, "GIF")[:-1], seen),
         "local_colors.gif": (_with_local_colors(palette), seen),
         "first_frame_smaller.gif": _on_larger_screen(palette),
         "frame_flood.gif": (gif_flood(100_000), first),
-        "animated.png": (saved(palette, "PNG", **animated), seen),
+        "animated.png": (encoded(palette, "PNG", **animated), seen),
         "animated.webp": (
-            saved(rgb, "WEBP", lossless=True, save_all=True, append_images=[rgb.rotate(180)]),
+            encoded(rgb, "WEBP", lossless=True, save_all=True, append_images=[rgb.rotate(180)]),
             rgb,
         ),
         "animated.avif": (
-            saved(rgb, "AVIF", quality=95, save_all=True, append_images=[rgb.rotate(180)]),
+            encoded(rgb, "AVIF", quality=95, save_all=True, append_images=[rgb.rotate(180)]),
             rgb,
         ),
     }
@@ -48,7 +63,7 @@ def animations(rgb: Image.Image) -> _Valid:
 
 def _with_local_colors(palette: Image.Image) -> bytes:
     """A GIF whose color table belongs to its frame."""
-    data = saved(palette, "GIF", interlace=0)
+    data = encoded(palette, "GIF", interlace=0)
     colors = 3 << (data[10] & 7) + 1
     table, frame = data[13 : 13 + colors], data.index(b",", 13 + colors)
     screen = data[:10] + bytes((data[10] & 0x7F,)) + data[11:13]
@@ -57,7 +72,7 @@ def _with_local_colors(palette: Image.Image) -> bytes:
 
 def _on_larger_screen(palette: Image.Image) -> tuple[bytes, Image.Image]:
     """A GIF whose only frame leaves the right and lower edge of the screen in the background color."""
-    data = saved(palette, "GIF")
+    data = encoded(palette, "GIF")
     seen = Image.new("RGB", (60, 40), tuple(data[13:16]))
     seen.paste(palette.convert("RGB"))
     return data[:6] + struct.pack("<HH", 60, 40) + data[10:], seen
@@ -101,40 +116,40 @@ def tiffs(rgb: Image.Image) -> _Valid:
         {**of_big_endian, 258: [16], 339: [2]}, zlib.compress(levels.astype(">i2").tobytes()), is_big_endian=True
     )
     return {
-        "plain.tif": (saved(rgb, "TIFF"), rgb),
-        "lzw.tif": (saved(rgb, "TIFF", compression="tiff_lzw"), rgb),
-        "deflate.tif": (saved(rgb, "TIFF", compression="tiff_adobe_deflate"), rgb),
-        "packbits.tif": (saved(rgb, "TIFF", compression="packbits"), rgb),
-        "jpeg_inside.tif": (saved(rgb, "TIFF", compression="jpeg", quality=95), rgb),
-        "big.tif": (saved(rgb, "TIFF", big_tiff=True), rgb),
-        "alpha.tif": (saved(rgba, "TIFF"), rgba),
-        "grey_alpha.tif": (saved(pair, "TIFF"), pair.convert("RGBA")),
+        "plain.tif": (encoded(rgb, "TIFF"), rgb),
+        "lzw.tif": (encoded(rgb, "TIFF", compression="tiff_lzw"), rgb),
+        "deflate.tif": (encoded(rgb, "TIFF", compression="tiff_adobe_deflate"), rgb),
+        "packbits.tif": (encoded(rgb, "TIFF", compression="packbits"), rgb),
+        "jpeg_inside.tif": (encoded(rgb, "TIFF", compression="jpeg", quality=95), rgb),
+        "big.tif": (encoded(rgb, "TIFF", big_tiff=True), rgb),
+        "alpha.tif": (encoded(rgba, "TIFF"), rgba),
+        "grey_alpha.tif": (encoded(pair, "TIFF"), pair.convert("RGBA")),
         "grey_alpha_unsaid.tif": (tiff_file(grey_alpha, np.array(pair).tobytes()), pair.convert("RGBA")),
-        "palette.tif": (saved(palette, "TIFF"), palette.convert("RGB")),
-        "group4_1_bit.tif": (saved(two_level, "TIFF", compression="group4"), two_level.convert("L")),
+        "palette.tif": (encoded(palette, "TIFF"), palette.convert("RGB")),
+        "group4_1_bit.tif": (encoded(two_level, "TIFF", compression="group4"), two_level.convert("L")),
         "white_is_zero.tif": (white_is_zero, grey),
         "which_is_black_unsaid.tif": (unsaid, grey),
-        "cmyk.tif": (saved(rgb.convert("CMYK"), "TIFF"), rgb),
-        "lab.tif": (saved(_to_lab(rgb), "TIFF"), rgb),
-        "grey_16_bit.tif": (saved(Image.fromarray(deep), "TIFF"), grey),
-        "grey_16_bit_big_endian.tif": (saved(big_endian, "TIFF"), grey),
-        "grey_16_bit_lzw.tif": (saved(Image.fromarray(deep), "TIFF", compression="tiff_lzw"), grey),
+        "cmyk.tif": (encoded(rgb.convert("CMYK"), "TIFF"), rgb),
+        "lab.tif": (encoded(_to_lab(rgb), "TIFF"), rgb),
+        "grey_16_bit.tif": (encoded(Image.fromarray(deep), "TIFF"), grey),
+        "grey_16_bit_big_endian.tif": (encoded(big_endian, "TIFF"), grey),
+        "grey_16_bit_lzw.tif": (encoded(Image.fromarray(deep), "TIFF", compression="tiff_lzw"), grey),
         "grey_16_bit_white_is_zero.tif": (deep_white_is_zero, grey),
         "grey_16_bit_signed_big_endian_deflate.tif": (big_endian_signed, grey),
         "grey_12_bit.tif": (grey_12_bit, grey),
         "rgb_16_bit.tif": (deep_rgb, rgb),
-        "grey_32_bit.tif": (saved(Image.fromarray(deep.astype(np.int32)), "TIFF"), grey),
+        "grey_32_bit.tif": (encoded(Image.fromarray(deep.astype(np.int32)), "TIFF"), grey),
         "grey_32_bit_wide.tif": (
-            saved(Image.fromarray((levels.astype(np.int32) - 100) * 1_000_000), "TIFF"),
+            encoded(Image.fromarray((levels.astype(np.int32) - 100) * 1_000_000), "TIFF"),
             stretched,
         ),
-        "float_to_1.tif": (saved(Image.fromarray(floats / 255), "TIFF"), grey),
-        "float_to_255.tif": (saved(Image.fromarray(floats), "TIFF"), grey),
-        "float_to_65535.tif": (saved(Image.fromarray(floats * 257), "TIFF"), grey),
-        "float_negative.tif": (saved(Image.fromarray(floats * 40 - 5000), "TIFF"), stretched),
+        "float_to_1.tif": (encoded(Image.fromarray(floats / 255), "TIFF"), grey),
+        "float_to_255.tif": (encoded(Image.fromarray(floats), "TIFF"), grey),
+        "float_to_65535.tif": (encoded(Image.fromarray(floats * 257), "TIFF"), grey),
+        "float_negative.tif": (encoded(Image.fromarray(floats * 40 - 5000), "TIFF"), stretched),
         "float_big_endian_deflate.tif": (big_endian_floats, grey),
-        "float_with_nan.tif": (saved(Image.fromarray(with_holes), "TIFF"), Image.fromarray(holes_seen)),
-        "pages.tif": (saved(rgb, "TIFF", save_all=True, append_images=[grey, two_level]), rgb),
+        "float_with_nan.tif": (encoded(Image.fromarray(with_holes), "TIFF"), Image.fromarray(holes_seen)),
+        "pages.tif": (encoded(rgb, "TIFF", save_all=True, append_images=[grey, two_level]), rgb),
     }
 
 
@@ -168,19 +183,19 @@ def others(rgb: Image.Image) -> _Valid:
     floats = b"Pf\n48 32\n-1.0\n" + (levels[::-1].astype("<f4") / 255).tobytes()
     floats_to_255 = b"Pf\n48 32\n-1.0\n" + levels[::-1].astype("<f4").tobytes()
     return {
-        "lossy.webp": (saved(rgb, "WEBP", quality=95), rgb),
-        "lossless.webp": (saved(rgb, "WEBP", lossless=True), rgb),
-        "alpha.webp": (saved(rgba, "WEBP", lossless=True, exact=True), rgba),
-        "plain.avif": (saved(rgb, "AVIF", quality=95), rgb),
-        "alpha.avif": (saved(rgba, "AVIF", quality=98), rgba),
-        "plain.jp2": (saved(rgb, "JPEG2000"), rgb),
-        "codestream.j2k": (saved(rgb, "JPEG2000", no_jp2=True), rgb),
-        "grey.jp2": (saved(grey, "JPEG2000"), grey),
-        "alpha.jp2": (saved(rgba, "JPEG2000"), rgba),
-        "plain.bmp": (saved(rgb, "BMP"), rgb),
-        "palette.bmp": (saved(palette, "BMP"), palette.convert("RGB")),
-        "grey_1_bit.bmp": (saved(two_level, "BMP"), two_level.convert("L")),
-        "grey.bmp": (saved(grey, "BMP"), grey),
+        "lossy.webp": (encoded(rgb, "WEBP", quality=95), rgb),
+        "lossless.webp": (encoded(rgb, "WEBP", lossless=True), rgb),
+        "alpha.webp": (encoded(rgba, "WEBP", lossless=True, exact=True), rgba),
+        "plain.avif": (encoded(rgb, "AVIF", quality=95), rgb),
+        "alpha.avif": (encoded(rgba, "AVIF", quality=98), rgba),
+        "plain.jp2": (encoded(rgb, "JPEG2000"), rgb),
+        "codestream.j2k": (encoded(rgb, "JPEG2000", no_jp2=True), rgb),
+        "grey.jp2": (encoded(grey, "JPEG2000"), grey),
+        "alpha.jp2": (encoded(rgba, "JPEG2000"), rgba),
+        "plain.bmp": (encoded(rgb, "BMP"), rgb),
+        "palette.bmp": (encoded(palette, "BMP"), palette.convert("RGB")),
+        "grey_1_bit.bmp": (encoded(two_level, "BMP"), two_level.convert("L")),
+        "grey.bmp": (encoded(grey, "BMP"), grey),
         "run_length.bmp": (bmp_rle8(levels), grey),
         "palette_4_bit.bmp": (_bmp_4_bit(few), few.convert("RGB")),
         "16_bits.bmp": (
@@ -195,12 +210,12 @@ def others(rgb: Image.Image) -> _Valid:
             b"BM" + struct.pack("<IHHIIHHHH", 26 + bottom_up.nbytes, 0, 0, 26, 12, 48, 32, 1, 24) + bottom_up.tobytes(),
             rgb,
         ),
-        "followed_by_zeros.bmp": (saved(rgb, "BMP") + bytes(100), rgb),
-        "32_bits.bmp": (saved(rgba, "BMP"), rgb),
-        "binary.ppm": (saved(rgb, "PPM"), rgb),
+        "followed_by_zeros.bmp": (encoded(rgb, "BMP") + bytes(100), rgb),
+        "32_bits.bmp": (encoded(rgba, "BMP"), rgb),
+        "binary.ppm": (encoded(rgb, "PPM"), rgb),
         "text.ppm": (text, rgb),
         "grey_16_bit.pgm": (b"P5\n48 32\n65535\n" + deep, grey),
-        "grey_1_bit.pbm": (saved(two_level, "PPM"), two_level.convert("L")),
+        "grey_1_bit.pbm": (encoded(two_level, "PPM"), two_level.convert("L")),
         "float.pfm": (floats, grey),
         "float_to_255.pfm": (floats_to_255, grey),
     }

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from beam_tfrecords.beam_pipelines.settings.definitions import _FLAGS
+from tests.core.refusal_snapshot import PAGE, Seen, is_there, merge, read_snapshot, with_table
 from tests.package_code import package_nodes
-from tests.refusals import PAGE, Seen, is_there, merge, read_snapshot, with_table
 
 # Besides flags: an argument of Python, a flag of Dataflow, and settings of a test.
 KNOWN = _FLAGS | {"cache", "template_location", "colors", "shape", "corners", "loud"}
@@ -65,8 +65,8 @@ def test_backticks_in_a_message_are_for_settings():
 
 
 def test_an_update_keeps_what_other_tests_see():
-    here = "tests/test_refusals.py::test_the_page_has_every_code"
-    before = {"a": {here: ["old"]}, "b": {"tests/test_refusals.py::test_that_is_gone": ["old"]}}
+    here = "tests/core/test_refusals.py::test_the_page_has_every_code"
+    before = {"a": {here: ["old"]}, "b": {"tests/core/test_refusals.py::test_that_is_gone": ["old"]}}
     seen = [Seen("x", "b", "1", "one"), Seen("y", "b", "1", "same place"), Seen("z", "b", "2", "other")]
     assert merge(before, [], set()) == {"a": before["a"]}
     assert merge(before, seen, {"x", "y", "z"}) == {"a": before["a"], "b": {"x": ["one"], "z": ["other"]}}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from beam_tfrecords import storage
 
-DATASET = Path(__file__).parent / "data/dataset_1_0_0"
+DATASET = Path(__file__).parents[1] / "data/dataset_1_0_0"
 
 
 def put_version(root: str, name: str, *, own: str | None = None, is_finished: bool = True) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.each import each
 from tests.package_code import nodes_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "beam_tfrecords"
 # The repository's layout names them at the top too.
 LINKS = ("transforms", "beam_pipelines")

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from beam_tfrecords import extras
 from tests.package_code import package_nodes
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = "beam_tfrecords"
 # Module -> the distribution that has it, where several share a namespace or it may not be installed here.
 DISTRIBUTIONS = {

@@ -1,6 +1,6 @@
 """Feeds mutated image files to `convert_image`, which must return an image or raise a `SampleError`.
 
-    python -m tests.fuzz_images --inputs=200000 --seed=1 --only=tiff
+    python -m tests.core.images.fuzz_images --inputs=200000 --seed=1 --only=tiff
 
 Input number i depends on the seed and on `--only` alone, so `--first=i --inputs=1` reproduces a failure. Prints a
 count per outcome, the slowest input and the peak of memory; the exit code is 1 if anything but a `SampleError` was
@@ -33,7 +33,7 @@ from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, Im
 from beam_tfrecords.transforms.images.masks import read_mask
 from beam_tfrecords.transforms.processes.isolation import TimeLimit
 from beam_tfrecords.transforms.processes.worker import prepare_process
-from tests.image_checks import lossless_jpeg
+from tests.image_checks import encoded, lossless_jpeg
 from tests.image_writers import P3_COLORANTS, avif_grid, bmp_rle8, icc_profile, png_file, png_packed, tiff_file
 
 SPECS = (
@@ -67,60 +67,60 @@ def seed_files() -> dict[str, bytes]:
     wide = icc_profile(P3_COLORANTS, 2.2)
     palette, frames = rgb.quantize(16), [rgb.quantize(16).rotate(90 * turn) for turn in range(3)]
     files = {
-        "jpeg": _save(rgb, "JPEG", exif=exif),
-        "jpeg_progressive": _save(rgb, "JPEG", progressive=True, subsampling=0),
-        "jpeg_grey": _save(grey, "JPEG"),
-        "jpeg_cmyk": _save(rgb.convert("CMYK"), "JPEG"),
-        "jpeg_restart": _save(rgb, "JPEG", restart_marker_blocks=2),
-        "jpeg_profile": _save(rgb, "JPEG", icc_profile=wide),
-        "png_rgb": _save(rgb, "PNG", exif=exif),
-        "png_rgba": _save(rgba, "PNG"),
-        "png_la": _save(rgba.convert("LA"), "PNG"),
-        "png_palette": _save(palette, "PNG", transparency=3),
-        "png_16": _save(deep, "PNG"),
-        "png_1": _save(grey.convert("1"), "PNG"),
-        "apng": _save(frames[0], "PNG", save_all=True, append_images=frames[1:]),
-        "gif": _save(palette, "GIF", transparency=2),
-        "gif_animated": _save(frames[0], "GIF", save_all=True, append_images=frames[1:]),
-        "webp": _save(rgb, "WEBP", exif=exif),
-        "webp_lossless": _save(rgba, "WEBP", lossless=True),
-        "webp_animated": _save(frames[0], "WEBP", save_all=True, append_images=frames[1:]),
-        "tiff": _save(rgb, "TIFF", exif=exif),
-        "tiff_profile": _save(grey, "TIFF", icc_profile=icc_profile(None, 1.8)),
-        "tiff_lzw": _save(rgb, "TIFF", compression="tiff_lzw"),
-        "tiff_deflate": _save(deep, "TIFF", compression="tiff_adobe_deflate"),
-        "tiff_jpeg": _save(rgb, "TIFF", compression="jpeg"),
-        "tiff_float": _save(floats, "TIFF"),
-        "tiff_group4": _save(grey.convert("1"), "TIFF", compression="group4"),
-        "tiff_cmyk": _save(rgb.convert("CMYK"), "TIFF", compression="packbits"),
-        "tiff_big": _save(rgb, "TIFF", big_tiff=True, exif=exif),
-        "tiff_big_lzw": _save(rgba, "TIFF", big_tiff=True, compression="tiff_lzw", icc_profile=wide),
-        "bmp": _save(rgb, "BMP"),
-        "bmp_palette": _save(palette, "BMP"),
-        "avif": _save(rgba, "AVIF"),
-        "ppm": _save(rgb, "PPM"),
+        "jpeg": encoded(rgb, "JPEG", exif=exif),
+        "jpeg_progressive": encoded(rgb, "JPEG", progressive=True, subsampling=0),
+        "jpeg_grey": encoded(grey, "JPEG"),
+        "jpeg_cmyk": encoded(rgb.convert("CMYK"), "JPEG"),
+        "jpeg_restart": encoded(rgb, "JPEG", restart_marker_blocks=2),
+        "jpeg_profile": encoded(rgb, "JPEG", icc_profile=wide),
+        "png_rgb": encoded(rgb, "PNG", exif=exif),
+        "png_rgba": encoded(rgba, "PNG"),
+        "png_la": encoded(rgba.convert("LA"), "PNG"),
+        "png_palette": encoded(palette, "PNG", transparency=3),
+        "png_16": encoded(deep, "PNG"),
+        "png_1": encoded(grey.convert("1"), "PNG"),
+        "apng": encoded(frames[0], "PNG", save_all=True, append_images=frames[1:]),
+        "gif": encoded(palette, "GIF", transparency=2),
+        "gif_animated": encoded(frames[0], "GIF", save_all=True, append_images=frames[1:]),
+        "webp": encoded(rgb, "WEBP", exif=exif),
+        "webp_lossless": encoded(rgba, "WEBP", lossless=True),
+        "webp_animated": encoded(frames[0], "WEBP", save_all=True, append_images=frames[1:]),
+        "tiff": encoded(rgb, "TIFF", exif=exif),
+        "tiff_profile": encoded(grey, "TIFF", icc_profile=icc_profile(None, 1.8)),
+        "tiff_lzw": encoded(rgb, "TIFF", compression="tiff_lzw"),
+        "tiff_deflate": encoded(deep, "TIFF", compression="tiff_adobe_deflate"),
+        "tiff_jpeg": encoded(rgb, "TIFF", compression="jpeg"),
+        "tiff_float": encoded(floats, "TIFF"),
+        "tiff_group4": encoded(grey.convert("1"), "TIFF", compression="group4"),
+        "tiff_cmyk": encoded(rgb.convert("CMYK"), "TIFF", compression="packbits"),
+        "tiff_big": encoded(rgb, "TIFF", big_tiff=True, exif=exif),
+        "tiff_big_lzw": encoded(rgba, "TIFF", big_tiff=True, compression="tiff_lzw", icc_profile=wide),
+        "bmp": encoded(rgb, "BMP"),
+        "bmp_palette": encoded(palette, "BMP"),
+        "avif": encoded(rgba, "AVIF"),
+        "ppm": encoded(rgb, "PPM"),
         "pgm_text": b"P2\n3 2\n255\n0 50 100\n150 200 250\n",
-        "jpeg2000": _save(rgb, "JPEG2000"),
+        "jpeg2000": encoded(rgb, "JPEG2000"),
     }
     files |= {
         "png_2_bit_key": png_packed(smooth[..., :1] >> 6, 0, 2, struct.pack(">H", 2)),
         "png_16_bit_key": png_file(smooth[..., :1] * np.uint16(257), chunks=[(b"tRNS", bytes(2))]),
         "png_interlaced": png_file(smooth, interlaced=True),
-        "gif_local": _save(frames[1], "GIF", interlace=0),
+        "gif_local": encoded(frames[1], "GIF", interlace=0),
         "tiff_alpha": _tiff(smooth),
         "tiff_grey_alpha": _tiff(smooth[..., :2]),
-        "tiff_tiles": _save(rgb, "TIFF", compression="tiff_lzw", tiffinfo={322: 16, 323: 16}),
+        "tiff_tiles": encoded(rgb, "TIFF", compression="tiff_lzw", tiffinfo={322: 16, 323: 16}),
         "bmp_run_length": bmp_rle8(np.asarray(grey)),
-        "bmp_1": _save(grey.convert("1"), "BMP"),
+        "bmp_1": encoded(grey.convert("1"), "BMP"),
         "jpeg_lossless": lossless_jpeg(np.asarray(grey)),
-        "pbm": _save(grey.convert("1"), "PPM"),
+        "pbm": encoded(grey.convert("1"), "PPM"),
         "pbm_text": b"P1\n# a comment\n3 2\n1 0 1\n0 1 0\n",
         "pgm_16": b"P5 48 40 65535\n" + np.asarray(grey).astype(">u2").tobytes(),
         "ppm_text": b"P3 4 2 255\n" + b"1 20 255 4 5 6 " * 4,
         "pfm": b"Pf\n48 40\n-1.0\n" + np.asarray(floats).tobytes(),
         "jpeg2000_16": cv2.imencode(".jp2", smooth[..., 0] * np.uint16(257))[1].tobytes(),
-        "avif_animated": _save(rgb, "AVIF", save_all=True, append_images=[rgb.rotate(180)]),
-        "avif_grid": avif_grid(_save(rgb.resize((64, 64)), "AVIF"), (64, 64), rows=1, columns=2),
+        "avif_animated": encoded(rgb, "AVIF", save_all=True, append_images=[rgb.rotate(180)]),
+        "avif_grid": avif_grid(encoded(rgb.resize((64, 64)), "AVIF"), (64, 64), rows=1, columns=2),
     }
     return files
 
@@ -130,12 +130,6 @@ def _tiff(samples: np.ndarray) -> bytes:
     tags = {256: [width], 257: [height], 258: [8] * channels, 259: [8], 262: [2 if channels > 2 else 1]}
     tags |= {277: [channels], 278: [height], 338: [2]}
     return tiff_file(tags, zlib.compress(samples.tobytes()))
-
-
-def _save(image: Image.Image, file_format: str, **options: object) -> bytes:
-    file = io.BytesIO()
-    image.save(file, file_format, **options)
-    return file.getvalue()
 
 
 def mutated(files: dict[str, bytes], *, seed: int, index: int) -> bytes:
