@@ -1,4 +1,7 @@
-"""A local S3 behind a small proxy: moto's server, the S3 gateway of Versity, or MinIO."""
+"""A local S3 behind a small proxy: moto's server, the S3 gateway of Versity, or MinIO.
+
+The proxy corrects a deviation of moto from the real service: two conditional writes at once may both succeed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 import dataclasses
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,8 @@ from tests.integration.servers import processes, proxy
 _USER, _PASSWORD = "test-user", "test-password"
 # Status -> code of the service.
 _CODES = {500: "InternalError", 429: "TooManyRequests", 503: "SlowDown"}
+# An object does not change between its precondition and the request.
+_conditions = threading.Lock()
 
 
 @dataclasses.dataclass
@@ -74,13 +80,22 @@ def s3_server(folder: Path, *, buckets: tuple[str, ...] = (), program: str = "mo
         }
         return S3Server(endpoint, processes.free_port(), environment)
 
-    with proxy.running(proxy.Handler, before) as server:
+    with proxy.running(_MotoHandler if program == "moto" else proxy.Handler, before) as server:
         command, own = _command(program, server.upstream_port, folder)
         log = folder / "s3.log"
         with processes.running(command, port=server.upstream_port, log=log, env={**os.environ, **own}):
             for bucket in buckets:
                 server.client().create_bucket(Bucket=bucket)
             yield server
+
+
+class _MotoHandler(proxy.Handler):
+    """Passes on one conditional write at a time: moto's threads look at the object first, and write it later."""
+
+    def pass_on(self, body: bytes) -> proxy.Answer:
+        is_conditional = self.command != "GET" and ("If-Match" in self.headers or "If-None-Match" in self.headers)
+        with _conditions if is_conditional else contextlib.nullcontext():
+            return super().pass_on(body)
 
 
 def _command(program: str, port: int, folder: Path) -> tuple[list[str | Path], dict[str, str]]:
