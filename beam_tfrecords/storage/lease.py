@@ -7,8 +7,10 @@ import json
 import logging
 import os
 import socket
+import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,21 +228,24 @@ def now_awake() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.time()
 
 
-def find_holder(path: str, *, now: float) -> str | None:
-    """Describes the holder of a lease; None if nobody holds it, as far as can be determined without taking it.
-
-    Args:
-      path: the lease file.
-      now: the time by the clock of the store.
-    """
+def find_holder(path: str) -> str | None:
+    """Describes the holder of a lease; None if nobody holds it, as far as can be determined without taking it."""
     try:
         state = storage.read_state(path)
-        if state is None or now - storage.stat(path).modified > _STALE:
+        if state is None or now_at(path) - storage.stat(path).modified > _STALE:
             return None
     except FileNotFoundError:
         return None
     content = _decoded(state[0])
     return None if _is_running(content) is False else str(content.get("holder", "an unknown build"))
+
+
+def now_at(path: str) -> float:
+    """Returns the time by the store's clock, or by this machine's clock without write permission."""
+    try:
+        return storage.now(path)
+    except OSError:
+        return time.time()
 
 
 def _decoded(data: bytes) -> dict[str, Any]:
@@ -265,7 +270,10 @@ def _describe_process() -> dict[str, Any]:
         processes = f"{machine} {os.readlink('/proc/self/ns/pid')}" if is_own else None
         return {"machine": machine, "processes": processes, "process": process, "started": _find_start(process)}
     except OSError:
-        return {"machine": socket.gethostname(), "processes": None, "process": process, "started": None}
+        machine = socket.gethostname()
+        # Other systems have no namespaces of processes.
+        processes = None if sys.platform == "linux" else f"{machine} {uuid.getnode()}"
+        return {"machine": machine, "processes": processes, "process": process, "started": None}
 
 
 def _find_start(process: int) -> int | None:
@@ -289,5 +297,5 @@ def _is_running(process: dict[str, Any]) -> bool | None:
         return _find_start(number) == started if isinstance(started, int) else None
     except ProcessLookupError:
         return False
-    except OSError:  # other users' processes may be hidden
+    except (OSError, OverflowError):  # other users' processes may be hidden
         return None

@@ -173,8 +173,7 @@ def _remove_temporary(output: str) -> str | None:
         delete_temporary(output)
     except storage.AccessDeniedError as error:
         return f"the files in {Workspace(output).path} stay: {error.reason}"
-    except OSError as error:
-        return f"{error.filename or output} could not be removed: {error.strerror or error}"
-    except BuildError as error:
-        return f"the temporary files could not be removed: {error}"
+    except (OSError, BuildError) as error:
+        path = getattr(error, "filename", None) or output
+        return f"{path} could not be removed: {getattr(error, 'strerror', None) or error}"
     return None

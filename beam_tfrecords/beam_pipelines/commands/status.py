@@ -16,7 +16,6 @@ from beam_tfrecords.beam_pipelines.build.output.state import (
     describe_builds,
     describe_status,
     find_running,
-    now_at,
 )
 from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
 from beam_tfrecords.beam_pipelines.messages.exit_codes import DONE, FAILED, WRONG_REQUEST, exit_code_of
@@ -85,7 +84,7 @@ def status(argv: Sequence[str]) -> int:
         with summary.written(), keep_interrupts():
             found = _follow(output, summary)
     else:
-        found = describe_status(output, now=now_at(output))
+        found = describe_status(output)
     show(*(write_json({**JSON_FORMAT, **found.to_json()}, indent=2).splitlines() if arguments.json else _lines(found)))
     ended = summary.exit_code if arguments.follow else DONE
     return ended or (FAILED if found.latest_damage else DONE)
@@ -144,15 +143,15 @@ def _follow_builds(output: str) -> BuildState | None:
                 elif time.monotonic() - answered > AWAY:
                     return followed
                 time.sleep(_FOLLOW_SECONDS)
-                build = find_running(describe_builds(output, now=now_at(output)))
+                build = find_running(describe_builds(output))
     return followed
 
 
 def _find_going(output: str) -> BuildState | None:
     """Returns the running build once its input is listed; None if there is none."""
     while True:
-        build = find_running(describe_builds(output, now=now_at(output)))
-        if build or describe_status(output, now=now_at(output)).state != "listing":
+        build = find_running(describe_builds(output))
+        if build or describe_status(output).state != "listing":
             return build
         time.sleep(_FOLLOW_SECONDS)
 
@@ -192,11 +191,11 @@ def _follow(output: str, summary: RunSummary) -> OutputState:
     followed = _follow_builds(output)
     if followed and followed.since:
         summary.began = datetime.datetime.fromisoformat(followed.since.replace("Z", "+00:00")).timestamp()
-    found, last = describe_status(output, now=now_at(output)), None
+    found, last = describe_status(output), None
     if followed is None:
         last = found.build
     else:
-        builds = describe_builds(output, now=now_at(output))
+        builds = describe_builds(output)
         last = next((build for build in builds if build.folder == followed.folder), None)
     if last is not None and (failure := _find_failure(last)):
         summary.add_failure(*failure)

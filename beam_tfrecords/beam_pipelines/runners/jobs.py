@@ -18,7 +18,6 @@ from beam_tfrecords.beam_pipelines.limits import describe_shortage
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, describe_exception, without_type
 from beam_tfrecords.storage import StorageError
-from beam_tfrecords.transforms.processes.descendants import is_there
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
@@ -66,10 +65,6 @@ class Run:
     def launcher(self) -> str:
         """The process in words, as its lease names it."""
         return f"process {self.process} on {self.host}"
-
-    def is_alive(self, holder: str | None) -> bool:
-        """Whether the process holds the lease of the output, and, if it is on this machine, exists."""
-        return holder == self.launcher and (self.host != socket.gethostname() or is_there(self.process))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Checks whether processes run, and finds and kills descendants of processes, where the kernel lists them."""
+"""Finds and kills descendants of processes, where the kernel lists them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,6 @@ import os
 import signal
 from collections.abc import Iterable
 from pathlib import Path
-
-
-def is_there(process: int) -> bool:
-    """Whether a process of this machine runs."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # a process of another user
-        return True
-    return True
 
 
 def find_children(process: int | str = "self") -> frozenset[int]:

@@ -127,7 +127,6 @@ class BuildFolder:
 
     Attributes:
       path: the folder.
-      workspace: the folder above, for all builds into the output.
       run: file with the last run and its process.
       job: file with the job that was last submitted to a cluster.
       version: file with the name of the version that the build writes.
@@ -149,7 +148,6 @@ class BuildFolder:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.workspace = storage.dirname(path)
         self._file = file = functools.partial(storage.join, path)
         self.run, self.job = file("run.json"), file("job.json")
         self.version, self.started = file("version"), file("started")

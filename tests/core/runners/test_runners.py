@@ -21,9 +21,9 @@ from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.portable_runner import ended_with_us
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms.processes.descendants import is_there
 from beam_tfrecords.transforms.processes.worker import usable_cores
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from tests.integration.servers.processes import is_running
 
 ROOT = Path(__file__).parents[3]
 FLAGS = ["--name=pets", "--image_size=8"]
@@ -230,14 +230,14 @@ def test_companions_end_with_a_launcher_that_is_killed(tmp_path):
         assert launcher.stdout
         companion = int(launcher.stdout.readline())
         launcher.kill()
-    wait_until(lambda: not is_there(companion))
+    wait_until(lambda: not is_running(companion))
 
 
 def test_companions_of_a_job_that_has_ended_are_let_alone():
     with subprocess.Popen(["sleep", "600"]) as companion:
         with ended_with_us([companion.pid]):
             pass
-        assert is_there(companion.pid)
+        assert is_running(companion.pid)
         companion.kill()
 
 

@@ -27,7 +27,7 @@ from beam_tfrecords.dataset.published import read_latest
 from beam_tfrecords.dataset.schema import fields, moment, read_json, text
 from beam_tfrecords.dataset.versions import State, Version, is_being_removed, list_versions, read_listed
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.storage.lease import find_holder
+from beam_tfrecords.storage.lease import find_holder, now_at
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.stats import Stats, find_metric
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace, is_listing
@@ -66,14 +66,6 @@ def _despite_removal(describe: Callable[Parameters, Description]) -> Callable[Pa
         return describe(*args, **kwargs)
 
     return retry
-
-
-def now_at(output: str) -> float:
-    """Returns the time by the store's clock, or by this machine's clock without write permission."""
-    try:
-        return storage.now(Workspace(output).lease) if Workspace(output).list_builds() else time.time()
-    except OSError:
-        return time.time()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,9 +129,9 @@ class OutputState:
 
 
 @_despite_removal
-def describe_status(output: str, *, now: float) -> OutputState:
+def describe_status(output: str) -> OutputState:
     """Describes an output folder."""
-    builds = describe_builds(output, now=now)
+    builds = describe_builds(output)
     running = find_running(builds)
     last = running or next((build for build in builds if build.state in ("unpublished", "refused")), None)
     temporary, output_lease = Workspace(output).path, Workspace(output).lease
@@ -158,7 +150,7 @@ def describe_status(output: str, *, now: float) -> OutputState:
         notes[str(error)] = None
     is_dead = any(build.state == "dead" for build in builds)
     # Once the input is listed, there is a build.
-    holder = None if last or any(build.state != "dead" for build in builds) else find_holder(output_lease, now=now)
+    holder = None if last or any(build.state != "dead" for build in builds) else find_holder(output_lease)
     debris = sum(entry.size for entry in storage.list_files(temporary, literal=True)) if builds and not running else 0
     return OutputState(
         output=output,
@@ -202,15 +194,13 @@ def _read_unchanged(output: str) -> dict[str, Any] | None:
 
 
 @_despite_removal
-def describe_builds(output: str, *, now: float) -> list[BuildState]:
+def describe_builds(output: str) -> list[BuildState]:
     """Describes the builds into an output, the newest first; one whose job lists the input has the listing's folder."""
     workspace = Workspace(output)
     folders = workspace.list_folders()
-    holder = find_holder(workspace.lease, now=now) if folders else None
+    holder = find_holder(workspace.lease) if folders else None
     runs = [(folder, read_state(Run, BuildFolder(folder).run)) for folder in folders]
-    return [
-        _describe_build(output, folder, run, holder, now=now) for folder, run in runs if run or not is_listing(folder)
-    ]
+    return [_describe_build(output, folder, run, holder) for folder, run in runs if run or not is_listing(folder)]
 
 
 def find_running(builds: Iterable[BuildState]) -> BuildState | None:
@@ -218,7 +208,7 @@ def find_running(builds: Iterable[BuildState]) -> BuildState | None:
     return next((build for build in builds if build.state in GOING), None)
 
 
-def _describe_build(output: str, folder: str, run: Run | None, holder: str | None, *, now: float) -> BuildState:
+def _describe_build(output: str, folder: str, run: Run | None, holder: str | None) -> BuildState:
     counts = read_block_counts(folder)
     job = read_job(folder)
     last_block = read_last_block_time(folder)
@@ -257,9 +247,9 @@ def _describe_build(output: str, folder: str, run: Run | None, holder: str | Non
     if result is not None:
         why = [*map(show_flags, result["causes"]), *(f"guard {line}" for line in result["tripped"])]
         return change(state="unpublished", exit_code=UNPUBLISHED, why=why, unpublished=Unpublished.of(result))
-    if run is not None and run.is_alive(holder):
+    if run is not None and run.launcher == holder:
         started = storage.stat(BuildFolder(folder).run).modified
-        rate = (counts.done - run.done_before) / max(1e-3, now - started)
+        rate = (counts.done - run.done_before) / max(1e-3, now_at(Workspace(output).lease) - started)
         left = (run.listed - counts.done) / rate if rate > 0 else _MOST_SECONDS
         return change(
             state="running",
