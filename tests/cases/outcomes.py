@@ -2,14 +2,16 @@
 
     gives: what is published, or `the same`.
     refused: code and message of a refusal, or `the same`.
-    offers: command of a refusal -> what it gives.
+    offers: command of a refusal -> what it gives, or `the same`.
     fails: the message of a build that fails.
     failures: its rejected samples.
 
-Of what is published only the difference from the nearest case above that publishes is written, and null stands for what
-is gone; or `all records`, if that is shorter: then nothing else of that case is left. `refused: the same` has the
-message and the offers of the nearest case above that is refused. Records that say the same are one line, and so are
-failures; braces in their names expand as in a shell. `image` is the picture that the tree has by the record's key.
+A case without them has those of the case that it changes. Of what is published only the difference from the nearest
+case above that publishes is written, and null stands for what is gone; or `all records`, if that is shorter: then
+nothing else of that case is left. An offer that the nearest case above that is refused has too is written as the
+difference from that one; `each` of the offers has what all of them give. `refused: the same` has the message and the
+offers of that case, and `offers: the same` its offers. Records that say the same are one line, and so are failures;
+braces in their names expand as in a shell. `image` is the picture that the tree has by the record's key.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from tests.cases.loading import FOLDER, OUTCOME, Case, Tree, read_area
 from tests.cases.values import expand
 
 SAME = "the same"
+# Among the offers: parts of each of them.
+_EACH = "each"
 # Characters of a line.
 _WIDTH = 120
 # Names of parts of an outcome whose names may have braces.
@@ -36,31 +40,56 @@ _ORDER = ("classes", "fails", "records", "failures", "counts", "skipped", "ledge
 def expected(case: Case) -> Tree:
     """Returns the whole of what a case's file says that happens."""
     stated = case.stated
+    if not stated:
+        return expected(read_area(case.area)[case.of]) if case.of else {}
     if "fails" in stated:
         return _spread(stated)
     if stated.get("refused") == SAME:
         return _above(case, "refused")
-    if "refused" in stated:
-        published = _above_offers(case)
-        offers = {command: _changed(given, published) for command, given in stated.get("offers", {}).items()}
-        return {"refused": stated["refused"], **({"offers": offers} if offers else {})}
-    return _changed(stated.get("gives", SAME), _above(case))
+    if "refused" not in stated:
+        return _changed(stated["gives"], _above(case))
+    offers = stated.get("offers", {})
+    if offers == SAME:
+        offers = _above(case, "refused")["offers"]
+    else:
+        each, given = offers.get(_EACH, {}), {name: one for name, one in offers.items() if name != _EACH}
+        offers = {
+            command: _changed({**each, **one} if each else one, _above_offer(case, command))
+            for command, one in given.items()
+        }
+    return {"refused": stated["refused"], **({"offers": offers} if offers else {})}
 
 
 def stated(case: Case, outcome: Tree) -> Tree:
     """Returns what the file of a case says for the whole of what happens."""
+    if case.of and outcome == expected(read_area(case.area)[case.of]):
+        return {}
     if "fails" in outcome:
         return _group(outcome)
     if "refused" not in outcome:
         return {"gives": _difference(outcome, _above(case))}
-    if outcome == _above(case, "refused"):
+    above = _above(case, "refused")
+    if outcome == above:
         return {"refused": SAME}
-    published = _above_offers(case)
-    offers = {
-        command: _group(given) if "fails" in given else _difference(given, published)
-        for command, given in outcome.get("offers", {}).items()
-    }
+    offers: Any = outcome.get("offers", {})
+    if offers and [*offers.items()] == [*above.get("offers", {}).items()]:
+        offers = SAME
+    else:
+        offers = _with_each({
+            command: _group(given) if "fails" in given else _difference(given, _above_offer(case, command))
+            for command, given in offers.items()
+        })  # fmt: skip
     return {"refused": outcome["refused"], **({"offers": offers} if offers else {})}
+
+
+def _with_each(offers: Tree) -> Tree:
+    """Returns offers with what all of them give in its own place, if they take fewer lines so."""
+    if len(offers) < 2 or SAME in offers.values():
+        return offers
+    first, *others = offers.values()
+    each = {name: one for name, one in first.items() if all(other.get(name, ...) == one for other in others)}
+    left = {command: {name: one[name] for name in one if name not in each} for command, one in offers.items()}
+    return min(offers, {_EACH: each, **left}, key=lambda one: len(_written({"offers": one}, 2)))
 
 
 def _above(case: Case, kind: str = "") -> Tree:
@@ -73,10 +102,12 @@ def _above(case: Case, kind: str = "") -> Tree:
     return {}
 
 
-def _above_offers(case: Case) -> Tree:
-    """Returns what the offers of a case are compared with."""
+def _above_offer(case: Case, command: str) -> Tree:
+    """Returns what an offer of a case is compared with."""
+    offered = _above(case, "refused").get("offers", {}).get(command, {})
+    above = offered if offered and "fails" not in offered else _above(case)
     left_out = UNTOLD if case.counts else ()
-    return {name: value for name, value in _above(case).items() if name not in left_out}
+    return {name: value for name, value in above.items() if name not in left_out}
 
 
 # Parts of what an offer gives that a case which counts does not tell.
@@ -168,16 +199,16 @@ def update(case: Case, outcome: Tree) -> None:
     path = FOLDER / f"{case.area}.yaml"
     lines = path.read_text(encoding="utf-8").splitlines()
     names = [_name_at(line) for line in lines]
-    begin = names.index(case.name) + 1
-    end = next((number for number in range(begin, len(lines)) if names[number] is not None), len(lines))
-    block = lines[begin:end]
+    begin = names.index(case.name)
+    end = next((number for number in range(begin + 1, len(lines)) if names[number] is not None), len(lines))
+    block, says = lines[begin:end], [f"  {line}" for line in _written(stated(case, outcome), 2)]
     tail = []
-    while block and (not block[-1].strip() or block[-1].startswith("#")):
+    while not block[-1].strip() or block[-1].startswith("#"):
         tail.insert(0, block.pop())
-    starts = tuple(f"  {key}:" for key in OUTCOME)
-    block = block[: next((number for number, line in enumerate(block) if line.startswith(starts)), len(block))]
-    block += [f"  {line}" for line in _written(stated(case, outcome), 2)]
-    path.write_text("\n".join([*lines[:begin], *block, *tail, *lines[end:]]) + "\n", encoding="utf-8")
+    if says and len(block) == 1:
+        block = _in_lines(*block)
+    given = itertools.takewhile(lambda line: not line.startswith(tuple(f"  {key}:" for key in OUTCOME)), block)
+    path.write_text("\n".join([*lines[:begin], *given, *says, *tail, *lines[end:]]) + "\n", encoding="utf-8")
     read_area.cache_clear()
     assert expected(read_area(case.area)[case.name]) == outcome, f"cannot be written: {outcome}"
 
@@ -186,24 +217,39 @@ def _name_at(line: str) -> str | None:
     """Returns the name of the case that a line begins."""
     if not line or line[0] in " #":
         return None
-    (name,) = yaml.safe_load(line)
-    return str(name)
+    # Behind the beginnings of the stream, the document and the mapping.
+    (name,) = itertools.islice(yaml.parse(line), 3, 4)
+    return str(name.value)
+
+
+def _in_lines(case: str) -> list[str]:
+    """Returns the lines of a case that may have its parts in one line."""
+    ((name, parts),) = yaml.compose(case).value
+    inner = parts.value if isinstance(parts, yaml.MappingNode) else []
+    shown = [case[key.start_mark.index : value.end_mark.index].rstrip() for key, value in inner]
+    return [f"{case[: name.end_mark.index]}:", *(f"  {part}" for part in shown)]
 
 
 def _written(whole: Tree, indent: int) -> list[str]:
-    """Returns the lines of a mapping; a part that fits into a line has one."""
+    """Returns the lines of a mapping; a part that fits into a line, or has one value alone, has one."""
     lines = []
     for name, value in whole.items():
         if not value or not isinstance(value, dict | list):
             lines.append(_dump({name: value}))
             continue
         line = _dump({name: value}, is_flow=True)[1:-1]
-        if indent + len(line) <= _WIDTH:
+        if indent + len(line) <= _WIDTH or _is_one(value):
             lines.append(line)
             continue
         inner = _written(value, indent + 2) if isinstance(value, dict) else [_dump([one]) for one in value]
         lines += [_dump({name: None}).removesuffix(" null"), *(f"  {line}" for line in inner)]
     return lines
+
+
+def _is_one(value: Any) -> bool:
+    """Returns whether a part has one value alone, however deep."""
+    inner = [*value.values()] if isinstance(value, dict) else value
+    return not isinstance(inner, list) or (len(inner) == 1 and _is_one(inner[0]))
 
 
 def _dump(value: Any, *, is_flow: bool = False) -> str:

@@ -116,7 +116,8 @@ class Outcome:
         return {key: self._shown(text) for key, text in failures.items()}
 
     def _shown(self, text: str) -> str:
-        return text.replace(f"{self._folder}/in", "/data").replace(str(self._folder), "/tmp")
+        text = text.replace(f"{self._folder}/in", "/data").replace(str(self._folder), "/tmp")
+        return re.sub(r"/tmp/out\d+\b", "/tmp/out", text)
 
 
 def words_of(texts: Iterable[str]) -> set[str]:
