@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_tfrecords.transforms.processes.fork_server import start_fork_server
 from tests.beam_pipelines.dataset_checks import CLASSES, EXACT, FLAGS
 from tests.beam_pipelines.dataset_records import Record, read_dataset
 from tests.beam_pipelines.version_builds import Source, make_source
@@ -62,17 +61,6 @@ def snapshot() -> Callable[..., dict[str, bytes]]:
         return {name: content for name, content in found.items() if not name.startswith(tuple(without))}
 
     return take
-
-
-@pytest.fixture
-def temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A new folder, which takes the place of the system's temporary folder."""
-    # Its socket is in the temporary folder of the moment when it starts.
-    start_fork_server()
-    folder = tmp_path_factory.mktemp("temporary")
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    return folder
 
 
 # Inputs and outputs of `convert`

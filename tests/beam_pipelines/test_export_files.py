@@ -5,30 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import unicodedata
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from beam_tfrecords import RequestError, open_dataset
-from beam_tfrecords.beam_pipelines.export.file_paths import (
-    distinct,
-    find_shared,
-    name_folders,
-    number_of,
-    safe_name,
-    stem_of,
-)
-from beam_tfrecords.features.layouts import NAMED
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_coco
 from tests.framing import write_examples
 from tests.published import read_published
 from tests.writers import WRITERS, flags_of
+
+DETECTION = [f"detection{more}" for more in ("", "_masks", "_polygons", "_keypoints")]
 
 
 def files_below(folder: Path) -> list[str]:
@@ -185,7 +175,7 @@ def test_boxes_are_exported_as_coco(run, build, tmp_path):
                     assert other[name] == values, name
 
 
-@pytest.mark.parametrize("layout", [name for name in NAMED if name.startswith("detection")])
+@pytest.mark.parametrize("layout", DETECTION)
 def test_images_without_objects_are_exported(run, build, tmp_path, layout):
     save_pictures(tmp_path / "in")
     content = coco_of()
@@ -242,50 +232,6 @@ def test_values_that_are_no_text_stay(run, build, tmp_path):
 
 
 # Names
-
-# Names that file systems, shells and programs take for something else.
-HARD = [
-    *("../../up", "/root", "a/../b", ".hidden", "..", ".", "", " ", "CON", "nul.jpg", "-rf", "a\\b", "a:b", "a*?.jpg"),
-    *("a\nb", "x" * 400, "写" * 200, "A.jpg", "a.jpg", "a.JPG", "a", "a.png", "e\u0301", "\xe9", "STRASSE", "straße"),
-    *("a/b", "a_b", "a.", "a ", "_SUCCESS", "{a}", "[a]", "x/y/z.tar.gz"),
-]
-
-
-def names_of(keys: list[str]) -> list[str]:
-    stems = [stem_of(key, ["train"]) for key in keys]
-    shared = find_shared(np.array([number_of(stem) for stem in stems]))
-    return [distinct(stem, key, is_shared=number_of(stem) in shared) for stem, key in zip(stems, keys, strict=True)]
-
-
-def check_names(keys: list[str]) -> None:
-    names = names_of(keys)
-    folded = {unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold()) for name in names}
-    assert len(folded) == len(keys)
-    for name in names:
-        assert len(name.encode()) < 200
-        assert name not in (".", "..")
-        assert not set(name) & set('/\\:*?"<>|\0\n{}[]')
-        assert not name.startswith((".", "-", "_", " "))
-        assert not name.endswith((".", " "))
-
-
-def test_hard_names_become_distinct_safe_ones():
-    check_names(HARD)
-    # What looks like a name that was made distinct cannot take the place of one.
-    made = names_of(["A", "a"])
-    check_names(["A", "a", *made])
-
-
-@given(st.lists(st.one_of(st.sampled_from(HARD), st.text(max_size=12)), unique=True))
-def test_names_are_distinct_and_safe(keys):
-    check_names(keys)
-
-
-@given(st.lists(st.one_of(st.sampled_from(HARD), st.text(max_size=12)), unique=True))
-def test_folders_are_distinct_and_safe(names):
-    folders = [*name_folders(names).values()]
-    assert len({folder.casefold() for folder in folders}) == len(names)
-    assert all(safe_name(folder) == folder for folder in folders)
 
 
 def test_classes_and_keys_that_differ_by_case_have_files_of_their_own(run, build, tmp_path, picture, save):

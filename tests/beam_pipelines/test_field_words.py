@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.features.fields import FIELDS
 from tests.tensorflow import load
 
 pytestmark = pytest.mark.tensorflow
 
+_TABLE = (Path(__file__).parents[2] / "docs/layouts.md").read_text().partition("| field |")[2].partition("\n\n")[0]
 # Every field, and the words that they are made of.
+FIELDS = re.findall(r"`([a-z_]+(?:\.[a-z_]+)?)`", "".join(row.split(" | ")[0] for row in _TABLE.splitlines()))
 WORDS = sorted({word for field in FIELDS for word in (field, *field.split("."))} | {"x.index", "x.id", "x.name"})
 NUMBER = 4711
 ROWS = 4

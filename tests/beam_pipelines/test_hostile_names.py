@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import io
 import json
-import pickle
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from beam_tfrecords import Sample, open_dataset, plan, storage
-from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.errors import BuildError, FailureReason, LimitError, RequestError, SampleError, Stage, Suggestion
-from beam_tfrecords.escaping import escape, write_json
-from beam_tfrecords.transforms.verifying.checks import Finding
+from beam_tfrecords import Sample, open_dataset, plan
+from tests.core.test_escaping import EVERY, escape, is_shown_safely
 
 # Clears the screen, turns the direction of the line, and begins a line of its own.
 HOSTILE = "a\x1b[2J\u202eb\nINJECTED"
 SHOWN = r"a\x1b[2J\u202eb\nINJECTED"
 NO_BREAK = HOSTILE.replace("\n", "\x9b")
 FLAGS = ("--image_size=8", "--max_failures=1", "--direct_num_workers=1")
-# Every character that controls, but the two that no file name has and the tags of flags.
-_LETTERS = map(chr, [*range(1, 0xD800), *range(0xE000, 0x10000)])
-EVERY = "".join(letter for letter in _LETTERS if escape(letter) != letter)
 # A class has no line break, and no space at its ends.
 CLASS = f"d{''.join(EVERY.splitlines())}g"
 # Files for programs, and for readers that need the names as they are.
 FOR_PROGRAMS = (".labels.txt", ".pbtxt", ".parquet", ".idx")
-TEXTS = st.text(st.sampled_from(f"a {EVERY}") | st.characters(), max_size=30)
 
 
 def check(ran, *, code: int = 0) -> str:
@@ -119,24 +107,6 @@ def test_a_guard_that_names_a_class(run, images, tmp_path, picture, save):
     assert escape(NO_BREAK) in check(run(*words), code=3)
 
 
-@pytest.mark.parametrize(
-    "text", ["写真", "Äpfel & Birnen", "\u0645\u06cc\u200c\u062e", "👩\u200d🚀", "a\u3000b", "C:\\new"]
-)
-def test_ordinary_text_is_left_as_it_is(text):
-    assert escape(text) == text
-
-
-def test_every_character_that_controls_is_escaped():
-    for number in (*range(0x20), *range(0x7F, 0xA0), 0x200E, 0x2028, 0x202E, 0x2066, 0xFEFF, 0xDCFF):
-        escaped = escape(f"a{chr(number)}b")
-        assert escaped.isascii(), hex(number)
-        assert escaped.isprintable(), hex(number)
-
-
-def is_shown_safely(text: str) -> bool:
-    return all(escape(line) == line for line in text.split("\n"))
-
-
 @pytest.fixture(scope="module")
 def every(tmp_path_factory, picture, save, run) -> Path:
     """A dataset with versions whose names, keys, failures, duplicates and notes have every character that controls."""
@@ -189,31 +159,3 @@ def test_every_character_in_what_commands_print(every, run, command):
     assert is_shown_safely(ran.out + ran.err)
     if "--json" in words:
         assert json.loads(ran.out)["output"] == str(every / "out")
-
-
-@given(TEXTS)
-def test_every_text_in_a_message_is_escaped(text):
-    suggestion = Suggestion(text, {"class_names": [text]})
-    request = RequestError(text, [suggestion], code="x")
-    sample = SampleError(Stage.READ, FailureReason.UNREADABLE, text)
-    errors = [BuildError(text), LimitError(text), request, sample, sample.about(text), storage.StorageError(text)]
-    errors += [storage.ChangedError(text), SampleError.internal(Stage.READ, ValueError(text))]
-    shown = [*map(str, errors), request.message, sample.detail, str(Finding(text, text, 1))]
-    assert all(escape(one) == one for one in shown)
-    assert list(map(str, map(pickle.loads, map(pickle.dumps, errors)))) == list(map(str, errors))
-
-
-@given(TEXTS)
-def test_an_escaped_text_stays_and_json_gives_the_text_back(text):
-    assert escape(escape(text)) == escape(text)
-    for indent in (None, 2):
-        written = write_json({text: [text]}, indent=indent)
-        assert is_shown_safely(written)
-        assert json.loads(written) == {text: [text]}
-
-
-@given(TEXTS)
-def test_every_text_is_a_line_of_its_own_on_the_terminal(text):
-    with contextlib.redirect_stdout(io.StringIO()) as stream:
-        show(text, text)
-    assert stream.getvalue() == f"{escape(text)}\n" * 2

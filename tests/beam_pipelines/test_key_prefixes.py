@@ -1,12 +1,9 @@
-"""The key prefixes of several inputs or files: the shortest ends of their paths that tell them apart."""
+"""Several inputs or files of the same name lose no sample."""
 
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
-from beam_tfrecords.transforms.sources.inputs import key_prefixes
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.dataset_records import read_dataset
 from tests.each import each
@@ -17,24 +14,6 @@ _ONE_INPUT = ("yolo", "python", "paired_images")
 _FOLDERS = ("image_folder", "filename_pattern", "hf_folder", "voc", "tfrecord", "idx", "cifar", "documents")
 # Files beside each of which others are looked for.
 _FILES = [source for source in INPUTS if source not in (*_ONE_INPUT, *_FOLDERS)]
-
-paths = st.lists(
-    st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join), min_size=2, max_size=6, unique=True
-)
-
-
-@given(paths)
-def test_prefixes_are_unique_and_no_longer_than_that_takes(names):
-    prefixes = key_prefixes([f"/0/1/2/3/{name}" for name in names])
-    assert all(f"/0/1/2/3/{name}/".endswith(f"/{prefix}") for name, prefix in zip(names, prefixes, strict=True))
-    assert not any(one.startswith(other) for one in prefixes for other in prefixes if one is not other)
-    last = [name.rpartition("/")[2] for name in names]
-    if len(set(last)) == len(last):
-        assert prefixes == [f"{name}/" for name in last]
-
-
-def test_the_bucket_is_part_of_a_prefix_but_not_its_scheme():
-    assert key_prefixes(["gs://a/x.tar", "gs://b/x.tar"]) == ["a/x.tar/", "b/x.tar/"]
 
 
 def _two_folders(root, source):

@@ -12,9 +12,9 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_tfrecords import ConvertSamples, ReadSamples, Sample, WriteDataset, WriteTFRecordShards
-from beam_tfrecords.tfrecord import read_records
 from tests.archive_files import pack_folder
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from tests.framing import records_of
 from tests.refusals import refuses
 from tests.writers import MEANING, WRITERS, flags_of
 
@@ -24,11 +24,7 @@ PHOTOS = Path(__file__).parents[1] / "data/photos"
 
 def records_in(folder: Path) -> list[bytes]:
     """The examples of all shards of a folder, sorted."""
-    found = []
-    for path in sorted(folder.glob("*tfrecord-*")):
-        with path.open("rb") as file:
-            found += [record.data for record in read_records(file)]
-    return sorted(found)
+    return sorted(record for path in folder.glob("*tfrecord-*") for record in records_of(path))
 
 
 @pytest.mark.nightly

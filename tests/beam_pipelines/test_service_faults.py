@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build.listing import list_for_build
-from beam_tfrecords.transforms import service_faults
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from tests.progress_lines import without_progress
 
@@ -159,35 +157,3 @@ def test_an_archive_that_may_not_be_read_ends_the_build_and_is_read_by_the_next_
     assert f"{tmp_path / '13.png.tar'} (after 0 samples: " in ran.stderr
     machine.switch.unlink()
     assert shards_of(build(tmp_path / "out", *flags)) == shards_of(build(tmp_path / "expected", *flags))
-
-
-@pytest.mark.parametrize("faults", [2, 100])
-def test_a_folder_that_cannot_be_listed_is_listed_again(photos, tmp_path, convert, monkeypatch, faults):
-    scandir, left = os.scandir, iter(range(faults))
-
-    def fail(path="."):
-        if str(path) == str(photos / "dog") and next(left, None) is not None:
-            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)
-        return scandir(path)
-
-    (photos / "cat/notes.txt").touch()
-    list_once = list_for_build.list_here
-
-    def list_with_faults(*arguments, **named):
-        # Opening the source has looked into the folders before.
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "scandir", fail)
-            patch.setattr(service_faults, "PAUSES", (0.01, 0.02))
-            return list_once(*arguments, **named)
-
-    monkeypatch.setattr(list_for_build, "list_here", list_with_faults)
-    ran = convert(f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS)
-    if faults == 2:
-        assert ran.code == 0, ran.err
-        assert manifest_of(tmp_path / "out")["records"] == 20
-        assert manifest_of(tmp_path / "out")["skipped"][".txt"]["files"] == 1
-    else:
-        assert (ran.code, ran.out) == (1, "")
-        assert (
-            f"{photos}/dog cannot be read: Stale file handle; once this is fixed, the same command resumes" in ran.err
-        )

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, SampleError
-from beam_tfrecords.transforms.refs.fetching import fetch
-from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.web_server import web_server
 
@@ -90,19 +84,14 @@ def test_the_next_version_fetches_all_and_converts_what_is_new(server, tmp_path,
     assert shards_of(second) == shards_of(first)
 
 
-def test_an_image_is_read_up_to_the_limit(server):
-    server.files = {**FILES, "large": bytes(range(256)) * 1024}
-    refs = [SampleRef(way, one_image(File(f"{server.url}/{way}/large"))) for way in ("plain", "chunked", "gzip")]
-
-    def outcomes(limit: int) -> list[object]:
-        with storage.using(storage.StorageOptions(allow_private_addresses=True)):
-            fetched = fetch(RefColumns.of(refs), needs_images=lambda refs: [True] * len(refs), max_file_size=limit)
-            found = itertools.chain.from_iterable(images for _, images in fetched)
-            return [data.reason if isinstance(data, SampleError) else data["image"] for data in found]
-
-    assert outcomes(256 << 10) == [server.files["large"]] * 3
-    assert outcomes((256 << 10) - 1) == [FailureReason.TOO_LARGE_FILE] * 3
-    assert outcomes(1000) == [FailureReason.TOO_LARGE_FILE] * 3
+@pytest.mark.parametrize(("limit", "count"), [(256 << 10, 0), ((256 << 10) - 1, 3), (1000, 3)])
+def test_an_image_is_read_up_to_the_limit(server, tmp_path, convert, limit, count):
+    server.files = {**FILES, "large.jpg": FILES["1.jpg"].ljust(256 << 10, b"\0")}
+    urls = [f"{server.url}/{way}/large.jpg" for way in ("plain", "chunked", "gzip")]
+    flags = [*flags_of(save_table(tmp_path / "urls.csv", urls)), "--allow_private_addresses", "--layout=image"]
+    ran = convert(*flags, f"--output={tmp_path / 'out'}", f"--max_file_size={limit}B")
+    lines = (tmp_path / "out/failures.jsonl").read_text().splitlines()
+    assert [json.loads(line)["reason"] for line in lines] == ["too_large_file"] * count, ran.err
 
 
 def test_passwords_and_queries_of_urls_are_in_nothing_that_a_build_leaves_or_prints(server, tmp_path, convert):

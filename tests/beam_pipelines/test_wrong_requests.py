@@ -280,6 +280,15 @@ def words_of(text: str, folder: Path) -> list[str]:
     return [*(word for word in usual if word.partition("=")[0] not in given), *words]
 
 
+@pytest.fixture
+def temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new folder, which takes the place of the system's temporary folder."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
 @each("words, code, says", rows, ids=lambda row: row[0][:80])
 def test_a_wrong_request_is_refused_in_one_line(
     world, words, code, says, run, snapshot, temporary_folder, monkeypatch, tmp_path

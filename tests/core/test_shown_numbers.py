@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from beam_tfrecords.beam_pipelines.messages.progress import format_seconds
-from beam_tfrecords.beam_pipelines.messages.summary import format_bytes, format_table
+from beam_tfrecords.beam_pipelines.messages.run_summary import METRICS, SUMMARIZED
+from beam_tfrecords.beam_pipelines.messages.summary import HEADERS, LINES, format_bytes, format_table
 from beam_tfrecords.beam_pipelines.terminal import format_rate
+from beam_tfrecords.transforms.stats import BUILD_METRICS
 
 
 @pytest.mark.parametrize(
@@ -20,3 +22,7 @@ from beam_tfrecords.beam_pipelines.terminal import format_rate
 )
 def test_a_value_is_shown_as_people_write_it(show, value, text):
     assert show(value) == text
+
+
+def test_everything_that_is_shown_is_a_fact():
+    assert BUILD_METRICS.keys() >= {*HEADERS, *LINES, *METRICS, *SUMMARIZED}

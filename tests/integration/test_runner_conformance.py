@@ -387,12 +387,3 @@ def test_sigterm_cancels_the_job_of_a_job_server(tmp_path, slow_photos, run, on_
     assert running.wait().code == 143
     found = json.loads(run("status", f"--output={running.output}", "--json").out)
     assert (found["state"], found["build"]["why"]) == ("dead", ["job job-001 was cancelled"])
-
-
-@night
-@on("spark", "prism")
-def test_no_wait_is_refused_where_the_job_needs_the_launcher(photos, tmp_path, run, on_runner):
-    ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, *on_runner, "--no_wait")
-    assert ran.code == 2
-    runner = on_runner[0]
-    assert f"--no_wait: with {runner} the job needs this process until it ends" in ran.err

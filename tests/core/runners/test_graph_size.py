@@ -38,7 +38,7 @@ def write_table(folder: Path, count: int) -> list[str]:
 def write_archives(folder: Path, count: int) -> list[str]:
     for number in range(count):
         with tarfile.open(folder / f"{number:05d}.tar", "w") as archive:
-            archive.add(Path(__file__).parents[1] / "data/photos/cat/cat_01.jpg", "cat/1.jpg")
+            archive.add(Path(__file__).parents[2] / "data/photos/cat/cat_01.jpg", "cat/1.jpg")
     return [f"--input={folder}/*.tar", "--image_size=8", "--class_names=cat"]
 
 

@@ -29,6 +29,7 @@ from beam_tfrecords.habits import explain_name, find_command
 from beam_tfrecords.nearest import find_near
 from tests.each import each
 from tests.refusals import refuses
+from tests.trees import write_tree
 
 HABITS = yaml.safe_load(Path(habits.__file__).with_suffix(".yaml").read_text("utf-8"))
 
@@ -241,9 +242,8 @@ def test_a_misspelt_folder_is_named_by_its_neighbour(tmp_path, run):
     assert "beside" not in run("convert", str(tmp_path / "cats"), str(tmp_path / "out")).err
 
 
-def test_a_pattern_that_the_shell_has_replaced_is_named(tmp_path, run, picture, save):
-    for name in ("cat/1.png", "cat/2.png", "dog/3.png"):
-        save(tmp_path / name, picture(1, 8, 8))
+def test_a_pattern_that_the_shell_has_replaced_is_named(tmp_path, run):
+    write_tree(tmp_path, "cat/{1..2}.png dog/3.png")
     paths = [str(path) for path in sorted(tmp_path.rglob("*.png"))]
     run("convert", *paths, str(tmp_path / "out")).refused(
         "unknown_format", "input", says=[f"`input={tmp_path}/*/*.png`"]

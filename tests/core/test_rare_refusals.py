@@ -18,12 +18,11 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import FlinkRunnerOptions
 from apache_beam.utils.subprocess_server import JavaJarServer
 
-from beam_tfrecords import build, storage
+from beam_tfrecords import build, plan, storage
 from beam_tfrecords.beam_pipelines import limits
 from beam_tfrecords.beam_pipelines.runners import flink_runner
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.runners.portable_runner import find_jar
-from tests.beam_pipelines.listed_records import read
 from tests.refusals import Refusal, refuses
 
 
@@ -122,6 +121,5 @@ def test_a_function_that_holds_what_cannot_be_pickled_is_refused(tmp_path):
 
 def test_a_column_without_images_is_no_image_column(tmp_path):
     pq.write_table(pa.table({"a": pa.array([b"1"]), "note": ["x"], "label": [1]}), tmp_path / "a.parquet")
-    argv = [f"--input={tmp_path / 'a.parquet'}", "--source=hf_parquet", "--image_column=a,note", "--output=out"]
     with refuses("column_without_images", "image_column", says=["'note'"]):
-        read(argv, tmp_path / "listing")
+        plan(tmp_path / "a.parquet", "out", source="hf_parquet", image_column="a,note")
