@@ -41,13 +41,14 @@ folders = st.sampled_from(["", "cat", "dog", "cat/train", "cat/test", "dog/val",
 labels = st.sampled_from([None, "", "cat", "dog", 3, ["cat", "dog"], []])
 refs = st.lists(
     st.builds(
-        lambda folder, number, label, split, size, failed, group, boxes: SampleRef(
+        lambda folder, number, label, split, size, failed, group, boxes, columns: SampleRef(
             f"{folder}/{number}.jpg" if folder else f"{number}.jpg",
             one_image(File(f"/in/{folder}/{number}.jpg")),
             size,
             str(size),
             label,
             split,
+            columns=columns,
             failure=("unreadable", "it is gone") if failed else None,
             group=group,
             objects=None if boxes is None else Objects((0.0, 0.0, 1.0, 1.0) * len(boxes), tuple(boxes)),
@@ -60,6 +61,7 @@ refs = st.lists(
         st.sampled_from([False, False, False, True]),
         st.sampled_from([None, None, "a", "b"]),
         st.one_of(st.none(), st.none(), st.lists(st.sampled_from(["cat", "dog"]), max_size=3)),
+        st.dictionaries(st.sampled_from("ab"), st.sampled_from([None, -9, "é" * 30, b"\0\xff", [1, 2]])),
     ),
     max_size=30,
     unique_by=lambda ref: ref.key,
@@ -156,8 +158,8 @@ def folder() -> Iterator[str]:
         yield path
 
 
-@given(refs, steps)
-def test_totals_and_references_are_those_of_a_listing_that_is_written_again(folder, refs, steps):
+@given(refs, steps, st.sampled_from([0, 40, 70, 1 << 20]))
+def test_totals_and_references_are_those_of_a_listing_that_is_written_again(folder, refs, steps, size):
     listing = write_listing(refs, folder, plan=PLAN)
     by_groups = decided(listing, steps, folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -169,7 +171,8 @@ def test_totals_and_references_are_those_of_a_listing_that_is_written_again(fold
     assert not by_hand.decisions
     assert totals_of(by_groups) == totals_of(counted) == totals_of(by_hand)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(overflow_rows, "_OVERSIZED_BYTES", 70)
+        patch.setattr(overflow_rows, "_OVERSIZED_BYTES", size)
+        patch.setattr(overflow_rows, "_BATCH_BYTES", 100)
         apart = f"{folder}/oversized"
         oversized = decided(write_listing(refs, apart, plan=PLAN), steps, apart)
         assert totals_of(oversized) == totals_of(by_hand)
