@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from PIL import Image
@@ -19,11 +17,3 @@ def shades(part: Any) -> Iterator[Sample]:
         image = io.BytesIO()
         Image.new("RGB", (8, 8), (20 * int(part) + number,) * 3).save(image, "PNG")
         yield Sample(f"{part}/{number}", image=image.getvalue(), label=number % 2)
-
-
-def rows(folder: Any) -> Iterator[Sample]:
-    """The rows of the table of a folder; each second image as its bytes."""
-    with Path(folder, "table.csv").open(newline="") as file:
-        for number, row in enumerate(csv.DictReader(file)):
-            path = Path(folder, row["image"])
-            yield Sample(row["image"], image=path.read_bytes() if number % 2 else path, label=row["label"])

@@ -236,7 +236,7 @@ def split_inputs(folder: Path, meaning: Meaning) -> Settings:
     return {"input": [f"{split}={folder}/{split}" for split in ("train", "validation", "test")]}
 
 
-@_writes("label", images=("left", "right"))
+@_writes("label", images=("left", "right"), source="paired_images")
 def paired_folders(folder: Path, meaning: Meaning) -> Settings:
     for side in ("left", "right"):
         _save_images(folder / side, meaning, lambda item: f"{item.label}_{item.name}")
@@ -284,9 +284,11 @@ for _form in ("zip", "tar", "tar.gz", "tar.zst"):
 
 
 def rows_of(meaning: Meaning) -> list[dict[str, Any]]:
-    """Returns a row for each item."""
+    """Returns a row for each item; without a split if it has none."""
     return [
-        {"image": f"{item.name}.png", "label": item.label, "split": item.split, **item.columns}
+        {"image": f"{item.name}.png", "label": item.label}
+        | ({"split": item.split} if item.split else {})
+        | {**item.columns}
         for item in meaning.items
     ]
 
@@ -299,32 +301,33 @@ def _table(path: Path, rows: Sequence[Mapping[str, Any]], delimiter: str = ",") 
     return {"input": str(path)}
 
 
-_COLUMNS = {"layout": "tfds,age:int64,note:bytes"}
+def _columns(meaning: Meaning) -> Settings:
+    return {"layout": "tfds,age:int64,note:bytes"} if meaning.items[0].columns else {}
 
 
-@_writes("label", "split", "columns")
+@_writes("label", "split", "columns", source="csv")
 def csv_table(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder, meaning)
-    return {**_table(folder / "table.csv", rows_of(meaning)), **_COLUMNS}
+    return {**_table(folder / "table.csv", rows_of(meaning)), **_columns(meaning)}
 
 
 @_writes("label", "split", "columns")
 def tsv_table(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder, meaning)
-    return {**_table(folder / "table.tsv", rows_of(meaning), "\t"), **_COLUMNS}
+    return {**_table(folder / "table.tsv", rows_of(meaning), "\t"), **_columns(meaning)}
 
 
 @_writes("label", "split", "columns")
 def gzip_table(folder: Path, meaning: Meaning) -> Settings:
     csv_table(folder, meaning)
     save(folder / "table.csv.gz", gzip.compress((folder / "table.csv").read_bytes()))
-    return {"input": f"{folder}/table.csv.gz", **_COLUMNS}
+    return {"input": f"{folder}/table.csv.gz", **_columns(meaning)}
 
 
-@_writes("label", "split", "columns")
+@_writes("label", "split", "columns", source="jsonl")
 def jsonl_table(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder, meaning)
-    return {"input": _jsonl(folder / "table.jsonl", rows_of(meaning)), **_COLUMNS}
+    return {"input": _jsonl(folder / "table.jsonl", rows_of(meaning)), **_columns(meaning)}
 
 
 def _jsonl(path: Path, rows: Sequence[Any]) -> str:
@@ -332,11 +335,11 @@ def _jsonl(path: Path, rows: Sequence[Any]) -> str:
     return str(path)
 
 
-@_writes("label", "split", "columns")
+@_writes("label", "split", "columns", source="parquet")
 def parquet_table(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder, meaning)
-    pq.write_table(pa.Table.from_pylist(rows_of(meaning)), folder / "table.parquet")
-    return {"input": f"{folder}/table.parquet", **_COLUMNS}
+    pq.write_table(pa.Table.from_pylist(rows_of(meaning)), folder / "table.parquet", compression="none")
+    return {"input": f"{folder}/table.parquet", **_columns(meaning)}
 
 
 @_writes("label", "split", "columns")
@@ -345,17 +348,17 @@ def joined_tables(folder: Path, meaning: Meaning) -> Settings:
     rows = rows_of(meaning)
     _table(folder / "more.csv", [{name: row[name] for name in ("image", "age", "note")} for row in rows][::-1])
     first = _table(folder / "table.csv", [{name: row[name] for name in ("image", "label", "split")} for row in rows])
-    return {**first, "join": f"{folder}/more.csv", **_COLUMNS}
+    return {**first, "join": f"{folder}/more.csv", **_columns(meaning)}
 
 
-@_writes("label", "split", "columns")
+@_writes("label", "split", "columns", source="hf_folder")
 def metadata_folder(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder / "in", meaning)
     rows = [
         {"file_name" if name == "image" else name: value for name, value in row.items()} for row in rows_of(meaning)
     ]
     _table(folder / "in/metadata.csv", rows)
-    return {"input": f"{folder}/in", "source": "hf_folder", **_COLUMNS}
+    return {"input": f"{folder}/in", "source": "hf_folder", **_columns(meaning)}
 
 
 @_writes("label", "split", images=("left", "views"))
@@ -396,7 +399,7 @@ def _embedded(meaning: Meaning) -> list[dict[str, Any]]:
 @_writes("label", "split", "columns", is_numbered=True)
 def parquet_images(folder: Path, meaning: Meaning) -> Settings:
     pq.write_table(pa.Table.from_pylist(_embedded(meaning)), folder / "images.parquet")
-    return {"input": f"{folder}/images.parquet", **_COLUMNS}
+    return {"input": f"{folder}/images.parquet", **_columns(meaning)}
 
 
 @_writes("mask", is_numbered=True)
@@ -411,13 +414,13 @@ def _tar(path: Path, members: Mapping[str, bytes]) -> str:
     return str(path)
 
 
-@_writes("label", "split", "columns")
+@_writes("label", "split", "columns", source="webdataset")
 def webdataset(folder: Path, meaning: Meaning) -> Settings:
     members: dict[str, bytes] = {}
     for item, row in zip(meaning.items, rows_of(meaning), strict=True):
         del row["image"]
         members |= {f"{item.name}.png": meaning.image(item), f"{item.name}.json": json.dumps(row).encode()}
-    return {"input": _tar(folder / "set.tar", members), **_COLUMNS}
+    return {"input": _tar(folder / "set.tar", members), **_columns(meaning)}
 
 
 @_writes("mask")
@@ -440,7 +443,7 @@ def tfrecord(folder: Path, meaning: Meaning) -> Settings:
         for row in rows_of(meaning)
     ]
     examples = [{**row, "image": meaning.image(item)} for row, item in zip(rows, meaning.items, strict=True)]
-    return {"input": _records(folder / "set.tfrecord", examples), "split_column": "split", **_COLUMNS}
+    return {"input": _records(folder / "set.tfrecord", examples), "split_column": "split", **_columns(meaning)}
 
 
 @_writes("mask", is_numbered=True)
@@ -680,14 +683,14 @@ def deflated_npz(folder: Path, meaning: Meaning) -> Settings:
     return settings
 
 
-@_writes("label", is_numbered=True, is_raw=True)
+@_writes("label", is_numbered=True, is_raw=True, source="numpy")
 def npy(folder: Path, meaning: Meaning) -> Settings:
     np.save(folder / "x.npy", np.stack([*map(meaning.pixels, meaning.items)]))
     np.save(folder / "y.npy", _numbers(meaning))
     return {"input": f"{folder}/x.npy", **_names(meaning)}
 
 
-@_writes("label", is_numbered=True, is_raw=True, is_gray=True)
+@_writes("label", is_numbered=True, is_raw=True, is_gray=True, source="idx")
 def idx(folder: Path, meaning: Meaning) -> Settings:
     save_idx(folder / "in/train-images-idx3-ubyte", np.stack([*map(meaning.gray, meaning.items)]))
     save_idx(folder / "in/train-labels-idx1-ubyte", _numbers(meaning))
@@ -724,7 +727,7 @@ def tfrecord_pixels(folder: Path, meaning: Meaning) -> Settings:
 # The user's own code.
 
 
-@_writes("label", "split")
+@_writes("label", "split", source="python")
 def function(folder: Path, meaning: Meaning) -> Settings:
     csv_table(folder, meaning)
     return {"input": samples, "parts": [str(folder)]}
@@ -736,4 +739,4 @@ def samples(folder: Any) -> Iterator[Sample]:
         for number, row in enumerate(csv.DictReader(file)):
             path = Path(folder, row["image"])
             image = path.read_bytes() if number % 2 else path
-            yield Sample(row["image"], image=image, label=row["label"], split=row["split"])
+            yield Sample(row["image"], image=image, label=row["label"], split=row.get("split"))
