@@ -10,6 +10,13 @@ from pathlib import Path
 import numpy as np
 
 
+def npy_of(data: np.ndarray) -> bytes:
+    """A .npy file."""
+    content = io.BytesIO()
+    np.save(content, data)
+    return content.getvalue()
+
+
 def idx_of(data: np.ndarray) -> bytes:
     """An IDX file of bytes (yann.lecun.com/exdb/mnist)."""
     return bytes([0, 0, 8, data.ndim]) + np.array(data.shape, ">i4").tobytes() + data.astype(np.uint8).tobytes()

@@ -253,17 +253,11 @@ def test_what_is_no_condition_is_refused(text):
 @each("column", INDEX_SCHEMA.names)
 def test_a_misspelt_column_gets_the_nearest(column):
     for misspelt in (column[:-1], column[0] + column[2:], f"{column}s"):
-        if misspelt not in INDEX_SCHEMA.names:
-            with refuses(
-                "invalid_condition",
-                says=[f"no column '{misspelt}'; {'expected label' if misspelt == 'labels' else 'did you mean '}"],
-            ):
-                make_condition(f"{misspelt} is None")
-            with refuses(
-                "invalid_condition",
-                says=[f"no column '{misspelt}'; {'expected label' if misspelt == 'labels' else 'did you mean '}"],
-            ):
-                make_condition(**{misspelt: None})
+        said = f"no column '{misspelt}'; {'expected label' if misspelt == 'labels' else 'did you mean '}"
+        for texts, named in (([f"{misspelt} is None"], {}), ([], {misspelt: None})):
+            if misspelt not in INDEX_SCHEMA.names:
+                with refuses("invalid_condition", says=[said]):
+                    make_condition(*texts, **named)
 
 
 @each(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.meanings.forms import FORMS
 from tests.meanings.oracle import CRASH, OUTCOMES, WRONG
-from tests.meanings.report import Found, group, write_report
+from tests.meanings.report import Found, group
 from tests.meanings.runs import run_cases
 
 
@@ -24,7 +24,6 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     parser.add_argument("--form", choices=sorted(FORMS))
     parser.add_argument("--keep", type=Path, help="folder that keeps the inputs")
-    parser.add_argument("--report", type=Path, help="page for the smallest input of each kind")
     parser.add_argument("--show", action="store_true", help="print each outcome that is asked for")
     parser.add_argument("--outcome", action="append", choices=OUTCOMES, help="by default wrong and crash")
     arguments = parser.parse_args()
@@ -44,8 +43,6 @@ def main() -> int:
     print(f"{arguments.count} inputs in {seconds:.1f} s, {1000 * seconds / max(arguments.count, 1):.0f} ms each")
     for kind, ones in group(found).items():
         print(f"{len(ones):5}  {kind}: {', '.join(one.name for one in ones[:3])}")
-    if arguments.report:
-        write_report(found, arguments.report, heading=f"seed {arguments.seed}, {arguments.count} inputs")
     return int(any(counts[WRONG] + counts[CRASH] for counts in table.values()))
 
 

@@ -17,6 +17,7 @@ from tests.meanings import pictures, words
 from tests.meanings.class_files import add_class_file, may_state
 from tests.meanings.drafts import SPLIT_OF, Draft, new_draft
 from tests.meanings.meaning import Case, Label, Role, Split
+from tests.pixel_files import cifar_of, idx_of
 
 CONTAINER_FORMS = ("webdataset", "tfrecord", "npz", "npy", "idx", "cifar")
 
@@ -339,10 +340,6 @@ def grey_pictures(draft: Draft) -> tuple[list[int], np.ndarray]:
     return numbers, np.broadcast_to(values[:, None, None], (draft.count, 12, 12)).copy()
 
 
-def _idx_of(array: np.ndarray) -> bytes:
-    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">i4").tobytes() + array.astype(np.uint8).tobytes()
-
-
 def _draw_idx(draft: Draft) -> None:
     chance = draft.chance
     draft.images["image"], pixels = grey_pictures(draft)
@@ -361,7 +358,7 @@ def _draw_idx(draft: Draft) -> None:
     for split, stem in (("train", "train"), ("test", "t10k")):
         rows = [n for n, one in enumerate(splits) if one == split]
         for name, array in (("images-idx3", pixels[rows]), ("labels-idx1", indices[rows])):
-            content = _idx_of(array)
+            content = idx_of(array)
             draft.files[f"data/{stem}-{name}-ubyte{end}"] = gzip.compress(content) if end else content
     draft.splits.append(Split(("files",), splits))
     draft.roles.append(Role("split", ("files", "train", "test", "t10k")))
@@ -373,7 +370,7 @@ def _draw_idx(draft: Draft) -> None:
 def _draw_cifar(draft: Draft) -> None:
     chance = draft.chance
     draft.images["image"] = draft.add_pictures()
-    pixels = _pixels(draft.images["image"], 32).transpose(0, 3, 1, 2)
+    pixels = _pixels(draft.images["image"], 32)
     classes = draft.pick_classes()
     indices = [int(one) for one in draft.spread(list(map(str, range(len(classes)))))]
     splits = draft.spread(("train", "test"))
@@ -386,7 +383,7 @@ def _draw_cifar(draft: Draft) -> None:
         draft.roles.append(Role("names", ("batches.meta.txt",)))
     for split, name in (("train", "data_batch_1.bin"), ("test", "test_batch.bin")):
         rows = [n for n, one in enumerate(splits) if one == split]
-        draft.files[f"data/{name}"] = b"".join(bytes([indices[n]]) + pixels[n].tobytes() for n in rows)
+        draft.files[f"data/{name}"] = cifar_of(pixels[rows], [indices[n] for n in rows])
     draft.splits.append(Split(("files",), splits))
     draft.roles.append(Role("split", ("files", "train", "test")))
     draft.kinds.append("label:index0")

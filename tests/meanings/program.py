@@ -12,12 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from beam_tfrecords import LimitError, build, open_dataset
+from tests import published
 from tests.core.commands import run_command
 from tests.core.plain_runner import plain_pipelines, without_reports
-from tests.framing import Example, records_of
 from tests.meanings import pictures
 
 
@@ -89,15 +87,11 @@ def read_input(settings: Mapping[str, Any]) -> Reading:
         said = _build({**settings, "output": f"{folder}/out", "max_failures": 1.0})
         if not Path(folder, "out/_SUCCESS").exists():
             return Reading([], Counter(), said, False, (), frozenset())
-        dataset = open_dataset(f"{folder}/out")
-        records = []
-        for shard in dataset.shards:
-            keys = pq.read_table(Path(dataset.path, str(shard.index)), columns=["key"]).column("key").to_pylist()
-            for key, example in zip(keys, records_of(Path(dataset.path, shard.file)), strict=True):
-                records.append(read_example(key, shard.split, example, dataset.layout, dataset.class_names))
-        failures = Counter(dataset.manifest["failure_reasons"])
-    published = failures.total() <= most * (len(records) + failures.total())
-    return Reading(records, failures, said, published, dataset.class_names, dataset.layout.fields)
+        dataset, found = open_dataset(f"{folder}/out"), published.read_published(f"{folder}/out")
+    records = [read_record(one, dataset.layout, dataset.class_names) for one in found.records]
+    failures = Counter(found.manifest["failure_reasons"])
+    is_published = failures.total() <= most * (len(records) + failures.total())
+    return Reading(records, failures, said, is_published, dataset.class_names, dataset.layout.fields)
 
 
 def _build(settings: Mapping[str, Any]) -> str:
@@ -119,10 +113,9 @@ def _words(settings: Mapping[str, Any]) -> Iterator[str]:
             yield f"--{name}" if one is True else f"--{name}={one}"
 
 
-def read_example(key: str, split: str, example: bytes, layout: Any, class_names: Sequence[str]) -> Record:
-    """Returns what an example of a layout holds."""
-    features = Example.FromString(example).features.feature
-    values = {one.field: list(getattr(features[one.name], f"{one.type}_list").value) for one in layout.features}
+def read_record(record: published.Record, layout: Any, class_names: Sequence[str]) -> Record:
+    """Returns what a record of a layout holds."""
+    values = {one.field: record.values.get(one.name, []) for one in layout.features}
     images, mask = {}, None
     for feature in layout.features:
         if feature.holds_image and feature.field != "image.pixels":
@@ -135,7 +128,9 @@ def read_example(key: str, split: str, example: bytes, layout: Any, class_names:
         for one in layout.features
         if one.column
     }
-    return Record(key, split, images, mask, _labels(values, class_names), _objects(values, class_names), columns)
+    return Record(
+        record.key, record.split, images, mask, _labels(values, class_names), _objects(values, class_names), columns
+    )
 
 
 def _labels(values: Mapping[str, list[Any]], class_names: Sequence[str]) -> Sequence[str] | None:

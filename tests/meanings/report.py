@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from tests.meanings.meaning import Case
 from tests.meanings.oracle import Outcome
@@ -79,12 +78,3 @@ def group(found: Sequence[Found]) -> Mapping[str, list[Found]]:
     for one in sorted(found, key=lambda one: one.size):
         kinds.setdefault(one.kind, []).append(one)
     return dict(sorted(kinds.items(), key=lambda pair: -len(pair[1])))
-
-
-def write_report(found: Sequence[Found], path: Path, *, heading: str) -> None:
-    """Writes a page with a section for each kind."""
-    sections = [
-        f"## {kind}: {len(ones)} inputs, in {', '.join(sorted({one.case.form for one in ones}))}\n\n{ones[0].show()}"
-        for kind, ones in group(found).items()
-    ]
-    path.write_text(f"# {heading}\n\n" + "\n".join(sections), encoding="utf-8")

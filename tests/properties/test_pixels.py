@@ -20,6 +20,7 @@ from beam_tfrecords import RequestError, build
 from tests import tensorflow as tf
 from tests.each import each
 from tests.pictures import picture
+from tests.pixel_files import npy_of
 from tests.published import Published, read_published
 from tests.record_pixels import tensor, write_records
 from tests.refusals import Refusal, refuses
@@ -33,12 +34,6 @@ SIZE = {**SIDES, "depth": 3}
 SHARES = COLORS.astype(np.float32) / 255
 NOISE = np.random.default_rng(1).random((4, 6, 5, 3))
 Records = Sequence[Mapping[str, Any]]
-
-
-def npy(array: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
 
 
 def planes(array: np.ndarray) -> np.ndarray:
@@ -145,8 +140,8 @@ FORMS = {
     "a tensor of float64": Form(lambda one: {"image": tensor(one)}, NOISE, "float64:0..1", level(0, 1)),
     "a flat tensor": Form(lambda one: {"image": tensor(one.ravel())}, pixels="6x5x3:uint8"),
     "a tensor of int32": Form(lambda one: {"image": tensor(one.astype(np.int32))}),
-    "a .npy file": Form(lambda one: {"image": npy(one)}),
-    "a .npy file in the other order of bytes": Form(lambda one: {"image": npy(one.astype(">i4"))}),
+    "a .npy file": Form(lambda one: {"image": npy_of(one)}),
+    "a .npy file in the other order of bytes": Form(lambda one: {"image": npy_of(one.astype(">i4"))}),
 }
 
 
@@ -173,7 +168,7 @@ def test_numbers_of_any_type_form_and_size_keep_their_values(data):
         "bytes": np.ndarray.tobytes,
         "list": lambda one: one.astype(np.float32) if kind[0] == "f" else one,
         "tensor": tensor,
-        "npy": npy,
+        "npy": npy_of,
     }[form]
     named = dict(zip(("height", "width", "channels"), shape, strict=False))
     size = {"sizes": named, "shape": {"shape": [*shape]}, "pixels": {}}[says]
@@ -211,7 +206,7 @@ def test_photos_are_right_or_asked_for_and_right_by_the_setting(data):
     arrays = STORED[pixels](levels)
     is_planes = levels.ndim == 4 and data.draw(st.booleans(), "is planes")
     stored = np.ascontiguousarray(arrays.transpose(0, 3, 1, 2)) if is_planes else arrays
-    form = data.draw(st.sampled_from([np.ndarray.tobytes, np.asarray, tensor, npy]), "form")
+    form = data.draw(st.sampled_from([np.ndarray.tobytes, np.asarray, tensor, npy_of]), "form")
     sides = {"height": height, "width": width} | ({"depth": 3} if levels.ndim == 4 else {})
     says = {"shape": [*stored.shape[1:]]} if is_planes or data.draw(st.booleans(), "has a shape") else sides
     records = [{"image": form(one), **says} for one in stored]

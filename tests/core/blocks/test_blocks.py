@@ -138,6 +138,24 @@ def reject_odd(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
     return echo(ref, images)
 
 
+def convert_in_batches(
+    plan: BlockPlan, refs: list[SampleRef], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[dict[Path, bytes], BlockResult]:
+    """The files and the result of a block of several parts, which are the same in batches of one and of many."""
+    results = []
+    for name, samples in (("one", 1), ("many", 64)):
+        monkeypatch.setattr(fetching, "_ROWS", samples)
+        monkeypatch.setattr(fetching, "_IMAGES", samples)
+        block = Block(folder, dataclasses.replace(plan, folder=str(folder / name)), refs)
+        result = block.convert(plan.convert)
+        files = {path.relative_to(folder / name): data for path, data in block.files().items()}
+        files = {path: data for path, data in files.items() if "block" not in str(path)}
+        results.append((files, result.stats, len(result.parts), block.failures(result)))
+    assert results[0] == results[1]
+    assert len(result.parts) > 3
+    return files, result
+
+
 @pytest.mark.parametrize(
     "layout", [{"x": "column.x", "y": "column.y"}, {"x": "column.x", "name": "label.name", "key": "key"}]
 )
@@ -157,29 +175,10 @@ def test_a_batch_of_rows_becomes_what_batches_of_one_become(tmp_path, monkeypatc
         )
         for number in range(600)
     ]
-    results = []
-    for name, samples in (("one", 1), ("many", 64)):
-        monkeypatch.setattr(fetching, "_ROWS", samples)
-        monkeypatch.setattr(fetching, "_IMAGES", samples)
-        plan = BlockPlan(
-            convert=convert,
-            folder=str(tmp_path / name),
-            seed=5,
-            policies={"train": PartPolicy(bytes=3000)},
-            compression="none",
-            max_file_size=10**6,
-            image_timeout=1,
-        )
-        block = Block(tmp_path, plan, refs)
-        result = block.convert(convert)
-        files = {
-            path.relative_to(tmp_path / name): data for path, data in block.files().items() if "block" not in str(path)
-        }
-        results.append((files, result.stats, len(result.parts), block.failures(result)))
-    assert results[0] == results[1]
-    assert results[0][1].total("written") < 590
-    assert results[0][2] > 3
-    assert sum(path.suffix == ".parquet" for path in results[0][0]) == 1
+    plan = BlockPlan(convert, 5, {"train": PartPolicy(bytes=3000)}, "none", 10**6, 1)
+    files, result = convert_in_batches(plan, refs, tmp_path, monkeypatch)
+    assert result.stats.total("written") < 590
+    assert sum(path.suffix == ".parquet" for path in files) == 1
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
@@ -198,21 +197,9 @@ def test_a_batch_of_small_images_becomes_what_batches_of_one_become(tmp_path, mo
         refs.append(
             SampleRef(path.name, images, 0, "", "c" if number % 20 == 11 else "ab"[number % 2], columns=columns)
         )
-    results = []
-    for name, samples in (("one", 1), ("many", 64)):
-        monkeypatch.setattr(fetching, "_ROWS", samples)
-        monkeypatch.setattr(fetching, "_IMAGES", samples)
-        policies = {"train": PartPolicy(bytes=30_000)}
-        plan = BlockPlan(convert, 5, policies, compression, 10**6, 60, hashes_files=True, folder=str(tmp_path / name))
-        block = Block(tmp_path, plan, refs)
-        result = block.convert(convert)
-        files = {
-            path.relative_to(tmp_path / name): data for path, data in block.files().items() if "block" not in str(path)
-        }
-        results.append((files, result.stats, len(result.parts), block.failures(result)))
-    assert results[0] == results[1]
-    assert results[0][1].failure_reasons().keys() == {"truncated", "unknown_class", "value_missing"}
-    assert results[0][2] > 3
+    plan = BlockPlan(convert, 5, {"train": PartPolicy(bytes=30_000)}, compression, 10**6, 60, hashes_files=True)
+    _, result = convert_in_batches(plan, refs, tmp_path, monkeypatch)
+    assert result.stats.failure_reasons().keys() == {"truncated", "unknown_class", "value_missing"}
 
 
 @pytest.mark.parametrize(

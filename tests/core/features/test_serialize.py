@@ -124,52 +124,27 @@ def test_of_two_values_that_do_not_fit_the_one_whose_name_comes_first_is_named()
         serialize_example(layout, {"column.x": "no number"})
 
 
-@each(
-    "value, expected",
-    [
-        (True, 1),
-        (False, 0),
-        (-5, -5),
-        ("7", 7),
-        (" 7 ", 7),
-        ("+7", 7),
-        ("True", 1),
-        ("false", 0),
-        (2**63 - 1, 2**63 - 1),
-    ],
-)
-def test_what_fits_an_int64_feature(value, expected):
-    assert list(one("int64", value).int64_list.value) == [expected]
+FITTING = {
+    "int64": {True: 1, False: 0, -5: -5, "7": 7, " 7 ": 7, "+7": 7, "True": 1, "false": 0, 2**63 - 1: 2**63 - 1},
+    "float": {2: 2.0, 0.5: 0.5, "1e3": 1000.0, "-inf": float("-inf"), True: 1.0},
+    "bytes": {"é": "é".encode(), b"\xff": b"\xff", "": b""},
+}
+OTHERS = {
+    "int64": [1.0, "1.0", "", None, "x", 2**63, -(2**63) - 1, b"1", "1" * 40, "yes"],
+    "float": ["", None, "x", 1e39, b"1"],
+    "bytes": [None, 1, 1.5, True, "\ud800"],
+}
 
 
-@each("value", [1.0, "1.0", "", None, "x", 2**63, -(2**63) - 1, b"1", "1" * 40, "yes"])
-def test_what_does_not_fit_an_int64_feature(value):
+@each("kind, value, expected", [(kind, *pair) for kind, pairs in FITTING.items() for pair in pairs.items()])
+def test_what_fits_a_feature(kind, value, expected):
+    assert list(getattr(one(kind, value), f"{kind}_list").value) == [expected]
+
+
+@each("kind, value", [(kind, value) for kind, values in OTHERS.items() for value in values])
+def test_what_does_not_fit_a_feature(kind, value):
     reason = FailureReason.VALUE_MISSING if value in ("", None) else FailureReason.WRONG_TYPE
-    assert refusal("int64", value).reason is reason
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"), [(1, 1.0), (0.5, 0.5), ("1e3", 1000.0), ("-inf", float("-inf")), (True, 1.0)]
-)
-def test_what_fits_a_float_feature(value, expected):
-    assert list(one("float", value).float_list.value) == [expected]
-
-
-@pytest.mark.parametrize("value", ["", None, "x", 1e39, b"1"])
-def test_what_does_not_fit_a_float_feature(value):
-    reason = FailureReason.VALUE_MISSING if value in ("", None) else FailureReason.WRONG_TYPE
-    assert refusal("float", value).reason is reason
-
-
-@pytest.mark.parametrize(("value", "expected"), [("é", "é".encode()), (b"\xff", b"\xff"), ("", b"")])
-def test_what_fits_a_bytes_feature(value, expected):
-    assert list(one("bytes", value).bytes_list.value) == [expected]
-
-
-@pytest.mark.parametrize("value", [None, 1, 1.5, True, "\ud800"])
-def test_what_does_not_fit_a_bytes_feature(value):
-    reason = FailureReason.VALUE_MISSING if value is None else FailureReason.WRONG_TYPE
-    assert refusal("bytes", value).reason is reason
+    assert refusal(kind, value).reason is reason
 
 
 def test_several_values_for_a_field_that_has_one_are_refused():

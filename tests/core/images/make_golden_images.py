@@ -52,6 +52,7 @@ from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, Sample
 from beam_tfrecords.transforms.settings import read_settings
 from tests.core.converting import convert_one, finish, serialize_example
 from tests.core.images.corpus import corpus
+from tests.pixel_files import npy_of
 from tests.tiff_files import tiff_of
 
 COMMAND = "python -m tests.core.images.make_golden_images"
@@ -252,11 +253,7 @@ def make_digests(chosen: Iterable[tuple[str, bytes]]) -> dict[str, dict[str, str
 def _arrays() -> Iterator[tuple[str, bytes]]:
     """Arrays of all types in .npy files, and pages of a TIFF file that is to be turned."""
     noise = np.random.default_rng(0).integers(0, 256, (30, 29, 28), dtype=np.uint8)
-    files = []
-    for dtype in ("|u1", "<u2", "<f4"):
-        file = io.BytesIO()
-        np.save(file, noise.astype(dtype))
-        files.append(file.getvalue())
+    files = [npy_of(noise.astype(dtype)) for dtype in ("|u1", "<u2", "<f4")]
     files.append(tiff_of(*noise[:3], tags={274: 6}))
     for name, spec in array_specs().items():
         yield name, b"".join(_describe(_convert(file, spec), file) for file in files)

@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.images.image_spec import ArrayType, Axes, ImageEn
 from beam_tfrecords.transforms.images.memory import array_memory
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.images.resize import resize_array
+from tests.pixel_files import npy_of
 from tests.tiff_files import tiff_of
 
 FILTERED = [one for one in Resample if one is not Resample.NEAREST]
@@ -24,12 +25,6 @@ FILTERED = [one for one in Resample if one is not Resample.NEAREST]
 def noise(dtype: str, *shape: int) -> np.ndarray:
     numbers = np.random.default_rng(3).integers(0, 65_536, shape)
     return (numbers >> 8).astype(dtype) if dtype == "uint8" else numbers.astype(dtype)
-
-
-def npy_of(pixels: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.save(file, pixels)
-    return file.getvalue()
 
 
 def spec_of(dtype: str, **settings) -> ImageSpec:

@@ -116,19 +116,3 @@ def test_a_layout_that_asks_for_pixels_makes_raw_the_default(layout: str, encodi
 def test_a_wrong_word_is_named_with_what_was_expected(words: dict[str, Any], refusal: Refusal) -> None:
     with refuses(refusal):
         read_settings(BuildSpec, {"input": "/in", "output": "/out", **words})
-
-
-@each(
-    "words, refusal",
-    [
-        ({"channels": 2}, Refusal("invalid_value", "channels")),
-        ({"channels": 4}, Refusal("conflicting_settings", "channels", "image_encoding")),
-        (
-            {"channels": 1, "image_encoding": "webp"},
-            Refusal("conflicting_settings", "channels", "image_encoding"),
-        ),
-    ],
-)
-def test_a_request_that_no_image_can_meet_is_an_error_at_once(words: dict[str, Any], refusal: Refusal) -> None:
-    with refuses(refusal):
-        read_settings(BuildSpec, {"input": "/in", "output": "/out", **words})

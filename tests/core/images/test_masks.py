@@ -19,6 +19,7 @@ from beam_tfrecords.transforms.images.masks import place_mask, read_mask
 from beam_tfrecords.transforms.images.orient import orient, plan_geometry
 from tests.each import each
 from tests.image_checks import encoded, pixels
+from tests.image_writers import png_chunk
 
 
 def shape_of(height: int, width: int) -> np.ndarray:
@@ -94,8 +95,7 @@ def grey_png(bits: int, values: bytes) -> bytes:
     """A PNG of one row of grey, packed with 1, 2 or 4 bits; Pillow writes no such."""
     header = struct.pack(">IIBBBBB", len(values) * 8 // bits, 1, bits, 0, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(b"\0" + values)), (b"IEND", b""))
-    framed = [(len(data), kind + data, zlib.crc32(kind + data)) for kind, data in chunks]
-    return PNG_START + b"".join(struct.pack(f">I{length + 4}sI", length, data, crc) for length, data, crc in framed)
+    return PNG_START + b"".join(png_chunk(kind, data) for kind, data in chunks)
 
 
 @each(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import io
+import functools
 import zlib
 
 import numpy as np
@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.images.converted_image import ConvertedImage, Pla
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.plain_png import encode_plain_png, parse_plain_png
 from tests.each import each
-from tests.image_checks import detailed
+from tests.image_checks import detailed, encoded
 from tests.image_writers import PROPHOTO_COLORANTS, icc_profile, png_chunk, png_file
 
 PNG = ImageSpec(image_encoding=ImageEncoding.PNG, channels=None)
@@ -37,11 +37,7 @@ SPECS = {
 }
 
 
-def saved(image: Image.Image, **options: object) -> bytes:
-    """The file that Pillow writes."""
-    file = io.BytesIO()
-    image.save(file, "PNG", **options)
-    return file.getvalue()
+saved = functools.partial(encoded, file_format="PNG")
 
 
 def written(image: Image.Image) -> bytes:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import gzip
-import io
 import os
-import tarfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +26,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.partition import Partition, ReadPartition, StagingFiles
 from beam_tfrecords.transforms.sources.tally import Tally
+from tests.archive_files import write_archive
 from tests.core.opened_sources import open_source
 
 PLAN = ListPlan()
@@ -40,14 +38,8 @@ def read_tar(path: Path | str) -> ReadPartition:
 
 def write_tar(path: Path, images: dict[str, bytes]) -> None:
     """Replaces an archive at once; compressed by its name."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as tar:
-        for name, data in images.items():
-            member = tarfile.TarInfo(f"cat/{name}.jpg")
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    new = path.with_name("new")
-    new.write_bytes(gzip.compress(content.getvalue()) if path.suffix == ".gz" else content.getvalue())
+    new = path.with_name(f"new{''.join(path.suffixes)}")
+    write_archive(new, {f"cat/{name}.jpg": data for name, data in images.items()})
     new.rename(path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 
 import numpy as np
@@ -17,6 +16,7 @@ from beam_tfrecords.transforms.sources.records.pixel_reader import (
 from beam_tfrecords.transforms.sources.tables.table_settings import TYPES, PixelForm, read_pixels
 from tests import tensorflow as tf
 from tests.each import each
+from tests.pixel_files import npy_of
 
 pytestmark = pytest.mark.tensorflow
 
@@ -29,9 +29,7 @@ KINDS = [
 @each("shape", [(), (7,), (2, 3), (2, 3, 4), (1, 2, 3, 1)], ids=str)
 def test_an_array_that_describes_itself_is_read(kind, shape):
     array = (np.random.default_rng(0).random(shape) * 2).astype(kind)
-    file = io.BytesIO()
-    np.save(file, array)
-    for data in (file.getvalue(), tf.io.serialize_tensor(tf.constant(array)).numpy()):
+    for data in (npy_of(array), tf.io.serialize_tensor(tf.constant(array)).numpy()):
         found = described_numbers(data)
         assert found is not None
         assert found.dtype == (np.uint8 if kind == "bool" else array.dtype)
@@ -42,9 +40,7 @@ def test_an_array_that_describes_itself_is_read(kind, shape):
 
 def test_a_fortran_array_is_read_in_its_order():
     array = np.asfortranarray(np.arange(24).reshape(2, 3, 4))
-    file = io.BytesIO()
-    np.save(file, array)
-    assert np.array_equal(described_numbers(file.getvalue()), array)
+    assert np.array_equal(described_numbers(npy_of(array)), array)
 
 
 @each("value", ["text", tf.constant, b"\x93NUMPY", b"\x93NUMPY\1\0\xff\xff{", b"", b"\x08\x01"], ids=str)
