@@ -18,6 +18,8 @@ LISTED = TESTS / "data/internal_imports.txt"
 _PUBLIC = {
     *(f"beam_tfrecords.{name}" for name in (*beam_tfrecords.__all__, "__version__", "grain", "torch", "__main__")),
     "beam_tfrecords.beam_pipelines.commands.cli.main",
+    # What Beam's operator of Airflow runs: deploy/schedule.
+    "beam_tfrecords.beam_pipelines.convert",
 }
 # As `monkeypatch.setattr` and `mock.patch` take them.
 _DOTTED = re.compile(r"beam_tfrecords(?:\.\w+)+")

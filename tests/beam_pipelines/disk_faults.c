@@ -2,10 +2,10 @@
  *
  * FAULTY_ROOT: the folder.
  * FAULTY_PLAN: a file, read at every look; without it nothing fails. Its words: errno, "once" or "always", call, path.
- * FAULTY_LOG: a file that gets a line for each look, call and path, while it exists.
+ * FAULTY_LOG: a file that gets a line for each look, call and path, while it exists. With it, sleeping takes a
+ * millisecond, so that pauses between attempts take none.
  *
- * The calls are "stat" (lstat and fstatat too), "open", "opendir" and "readdir". Sleeping takes a millisecond, so that
- * pauses between attempts take none.
+ * The calls are "stat" (lstat and fstatat too), "open", "opendir" and "readdir".
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -45,9 +45,9 @@ static const char *full(int folder, const char *path, char *buffer)
 static int fails(const char *call, const char *path)
 {
     const char *root = getenv("FAULTY_ROOT"), *plan = getenv("FAULTY_PLAN"), *log = getenv("FAULTY_LOG");
-    if (!path || !root || !plan || !log || strncmp(path, root, strlen(root)))
+    if (!path || !root || !plan || strncmp(path, root, strlen(root)))
         return 0;
-    int before = errno, file = raw_open(log, O_WRONLY | O_APPEND);
+    int before = errno, file = log ? raw_open(log, O_WRONLY | O_APPEND) : -1;
     char text[2 * PATH_MAX], code[16], times[16], wanted[16], place[PATH_MAX];
     if (file >= 0) {
         int length = snprintf(text, sizeof text, "%s %s\n", call, path);
@@ -166,7 +166,9 @@ struct dirent64 *readdir64(DIR *folder)
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left)
 {
     struct timespec short_time = {0, 1000000};
-    (void)clock, (void)flags, (void)time, (void)left;
+    int (*next)(clockid_t, int, const struct timespec *, struct timespec *) = NEXT(clock_nanosleep);
+    if (!getenv("FAULTY_LOG"))
+        return next(clock, flags, time, left);
     nanosleep(&short_time, NULL);
     return 0;
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
+from tests.beam_pipelines.test_disk_faults import library
 from tests.progress_lines import without_progress
 
 pytestmark = [
@@ -23,15 +24,9 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler, for a library that is preloaded"),
 ]
 
+__all__ = ["library"]
+
 FLAGS = ["--name=pets", "--image_size=16", "--num_shards=2"]
-SHIM = Path(__file__).with_name("service_faults.c")
-
-
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory) -> Path:
-    library = tmp_path_factory.mktemp("shim") / "service_faults.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, SHIM, "-ldl"], check=True)
-    return library
 
 
 @pytest.fixture
@@ -46,30 +41,24 @@ def photos(tmp_path, picture, save) -> Path:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """One whose files with `13.png` in their path cannot be opened, or looked at, while it is faulty."""
+    """One where a file cannot be opened, or looked at, until somebody removes the plan of the fault."""
 
     library: Path
-    switch: Path
+    plan: Path
+    path: Path
     call: str = "open"
     code: int = errno.EIO
 
     def convert(self, *words: object) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **os.environ,
-            "LD_PRELOAD": str(self.library),
-            "FAULTY_PATH": "13.png",
-            "FAULTY_ERRNO": str(self.code),
-            "FAULTY_CALL": self.call,
-            "FAULTY_WHILE": str(self.switch),
-        }
-        command = [BEAM_TFRECORDS, "convert", *map(str, words)]
+        self.plan.write_text(f"{self.code} always {self.call} {self.path}\n")
+        faulty = {"FAULTY_ROOT": str(self.plan.parent), "FAULTY_PLAN": str(self.plan), "LD_PRELOAD": str(self.library)}
+        command, environment = [BEAM_TFRECORDS, "convert", *map(str, words)], {**os.environ, **faulty}
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.fixture
-def machine(shim, tmp_path) -> Machine:
-    (tmp_path / "faulty").touch()
-    return Machine(shim, tmp_path / "faulty")
+def machine(library, tmp_path) -> Machine:
+    return Machine(library, tmp_path / "plan", tmp_path / "in/dog/13.png")
 
 
 @pytest.mark.nightly
@@ -82,7 +71,7 @@ def test_a_fault_of_reading_ends_the_build_and_the_same_command_resumes(photos, 
         "once this is fixed, the same command resumes"
     )
     assert (ran.returncode, ran.stdout) == (1, "")
-    machine.switch.unlink()
+    machine.plan.unlink()
     assert shards_of(build(tmp_path / "out", *flags)) == shards_of(build(tmp_path / "expected", *flags))
 
 
@@ -92,7 +81,7 @@ def test_a_fault_that_passes_is_not_seen(photos, machine, tmp_path):
         while not list(tmp_path.glob("out/.build/*/blocks/*.started")):
             time.sleep(0.01)
         time.sleep(1)
-        machine.switch.unlink()
+        machine.plan.unlink()
 
     threading.Thread(target=repair).start()
     ran = machine.convert(f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS)
@@ -111,7 +100,7 @@ def test_a_fault_of_listing_rejects_no_sample(photos, machine, tmp_path, build, 
     ran = machine.convert(f"--output={tmp_path / 'out'}", *flags)
     assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
     assert f"{photos}/dog/13.png cannot be read: Input/output error; once this is fixed, the same command" in ran.stderr
-    machine.switch.unlink()
+    machine.plan.unlink()
     build(tmp_path / "out", *flags)
 
 
@@ -123,7 +112,7 @@ def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_launch(photos, m
     assert ran.returncode == 3, ran.stderr
     (failure,) = map(json.loads, (tmp_path / "out/failures.jsonl").read_text().splitlines())
     assert (failure["key"], failure["reason"]) == ("dog/13.png", "unreadable")
-    machine.switch.unlink()
+    machine.plan.unlink()
     assert manifest_of(build(tmp_path / "out", *flags))["failures"] == 0
 
 
@@ -136,7 +125,7 @@ def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_version(photos, 
     assert machine.convert(*flags).returncode == 0
     # The same failure again makes the same dataset again, which is not published.
     assert (tmp_path / "out/LATEST").read_text() == first
-    machine.switch.unlink()
+    machine.plan.unlink()
     assert convert(*flags).code == 0
     latest = tmp_path / "out" / (tmp_path / "out/LATEST").read_text().strip()
     assert latest.name != first.strip()
@@ -147,7 +136,7 @@ def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_version(photos, 
 def test_an_archive_that_may_not_be_read_ends_the_build_and_is_read_by_the_next_launch(
     photos, machine, tmp_path, build
 ):
-    machine = dataclasses.replace(machine, code=errno.EACCES)
+    machine = dataclasses.replace(machine, code=errno.EACCES, path=tmp_path / "13.png.tar")
     for name, folder in (("1.tar", "cat"), ("13.png.tar", "dog")):
         with tarfile.open(tmp_path / name, "w") as tar:
             tar.add(photos / folder, arcname=folder)
@@ -155,5 +144,5 @@ def test_an_archive_that_may_not_be_read_ends_the_build_and_is_read_by_the_next_
     ran = machine.convert(*flags, f"--output={tmp_path / 'out'}")
     assert ran.returncode == 3, ran.stderr
     assert f"{tmp_path / '13.png.tar'} (after 0 samples: " in ran.stderr
-    machine.switch.unlink()
+    machine.plan.unlink()
     assert shards_of(build(tmp_path / "out", *flags)) == shards_of(build(tmp_path / "expected", *flags))
