@@ -115,6 +115,6 @@ def out(pets, build) -> Path:
 
 
 @pytest.fixture
-def source_of(tmp_path, picture, save, convert) -> Callable[[int], Source]:
+def source_of(tmp_path, convert) -> Callable[[int], Source]:
     """Makes a folder of so many pictures, of which versions are built."""
-    return lambda count: make_source(tmp_path, count, picture=picture, save=save, convert=convert)
+    return lambda count: make_source(tmp_path, count, convert)

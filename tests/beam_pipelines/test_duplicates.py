@@ -16,7 +16,6 @@ from PIL import Image
 
 from tests.annotated_inputs import Picture, save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
-from tests.beam_pipelines.version_builds import make_source
 from tests.image_checks import PHOTOS, upright
 from tests.image_writers import png_file
 from tests.trees import write_tree
@@ -333,8 +332,8 @@ def test_kept_files_have_no_hash_and_the_summary_says_so(photos, convert, tmp_pa
     assert f"no `phash` in the index and were not searched for near-duplicates: {count};" in ran.out
 
 
-def test_records_that_are_taken_over_keep_their_hashes_and_new_leaks_trip_a_guard(tmp_path, picture, save, convert):
-    source = make_source(tmp_path, 60, picture=picture, save=save, convert=convert)
+def test_records_that_are_taken_over_keep_their_hashes_and_new_leaks_trip_a_guard(source_of):
+    source = source_of(60)
     flags = ["--near_duplicates=4", "--splits=train=0.5,test=0.5", "--max_count_ratio=9", "--max_share_change=1"]
     assert source.build(*flags).code == 0
     for number in range(12):

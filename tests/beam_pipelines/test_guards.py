@@ -20,9 +20,8 @@ PER_CLASS = 40
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory, picture, save, convert) -> Source:
-    root = tmp_path_factory.mktemp("first")
-    source = make_source(root, PER_CLASS * 3, picture=picture, save=save, convert=convert)
+def first(tmp_path_factory, convert) -> Source:
+    source = make_source(tmp_path_factory.mktemp("first"), PER_CLASS * 3, convert)
     assert source.build().code == 0
     return source
 

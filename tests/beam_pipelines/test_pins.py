@@ -14,7 +14,7 @@ from beam_tfrecords.beam_pipelines.build.checks import output
 from beam_tfrecords.beam_pipelines.verify import find_problems, prepare
 from beam_tfrecords.dataset.dataset import open_whole
 from beam_tfrecords.errors import BuildError
-from tests.beam_pipelines.version_builds import Source, make_source
+from tests.beam_pipelines.version_builds import Source
 from tests.refusals import refuses
 from tests.tensorflow import load
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture
-def source(tmp_path, picture, save, convert) -> Source:
-    return make_source(tmp_path, 12, picture=picture, save=save, convert=convert)
+def source(source_of) -> Source:
+    return source_of(12)
 
 
 @pytest.fixture
@@ -32,12 +32,12 @@ def status(run, source):
 
 
 @pytest.fixture
-def night(source, picture, save):
+def night(source):
     """Changes a picture and builds the next version; returns how the build ended."""
     numbers = iter(range(100, 200))
 
     def build(*words: str):
-        save(source.folder / "cat/000.png", picture(next(numbers), 30, 40))
+        source.put("cat/000.png", next(numbers))
         ran = source.build("--no_report", *words)
         assert ran.code == 0, ran.err
         return ran

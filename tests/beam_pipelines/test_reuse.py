@@ -24,9 +24,9 @@ FAILS = "--max_failures=0.1"
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory, picture, save, convert) -> Source:
+def first(tmp_path_factory, convert) -> Source:
     """A first version, with a failure; tests work on copies."""
-    source = make_source(tmp_path_factory.mktemp("first"), COUNT, picture=picture, save=save, convert=convert)
+    source = make_source(tmp_path_factory.mktemp("first"), COUNT, convert)
     (source.folder / "cat/broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 no image")
     assert source.build(FAILS).code == 0
     return source
@@ -203,10 +203,10 @@ KINDS = ("truncate", "flip", "delete", "zero", "swap")
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory, picture, save, convert) -> tuple[Source, dict[str, Any]]:
+def prepared(tmp_path_factory, convert) -> tuple[Source, dict[str, Any]]:
     """A folder with two versions of it, then changed; and the content of a build from scratch of it."""
     root = tmp_path_factory.mktemp("damaged")
-    source = make_source(root, SAMPLES, picture=picture, save=save, convert=convert)
+    source = make_source(root, SAMPLES, convert)
     for number, name in enumerate(("cat/000.png", "dog/001.png"), 100):
         assert source.build(*RAW).code == 0
         source.put(name, number)

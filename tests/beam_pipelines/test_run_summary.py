@@ -7,12 +7,12 @@ import json
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.beam_pipelines.version_builds import Source, make_source
+from tests.beam_pipelines.version_builds import Source
 
 
 @pytest.fixture
-def source(tmp_path, picture, save, convert) -> Source:
-    return make_source(tmp_path, 12, picture=picture, save=save, convert=convert)
+def source(source_of) -> Source:
+    return source_of(12)
 
 
 @pytest.fixture

@@ -25,13 +25,13 @@ from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.counts import add_block, add_step
 from beam_tfrecords.transforms.workspace.state_files import write_state
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
-from tests.beam_pipelines.version_builds import Source, make_source
+from tests.beam_pipelines.version_builds import Source
 from tests.integration.servers.processes import free_port
 
 
 @pytest.fixture
-def source(tmp_path, picture, save, convert) -> Source:
-    return make_source(tmp_path, 48, picture=picture, save=save, convert=convert)
+def source(source_of) -> Source:
+    return source_of(48)
 
 
 @pytest.fixture

@@ -63,11 +63,12 @@ class Source:
         return {kind: found["samples"] for kind, found in changes.items() if found["samples"]}
 
 
-def make_source(root: Path, count: int, *, picture: Callable, save: Callable, convert: Callable[..., Ran]) -> Source:
+def make_source(root: Path, count: int, convert: Callable[..., Ran]) -> Source:
     """So many pictures, spread over the classes."""
+    source = Source(root / "in", root / "out", convert)
     for number in range(count):
-        save(root / f"in/{CLASSES[number % 3]}/{number:03d}.png", picture(number, 30, 40))
-    return Source(root / "in", root / "out", convert)
+        source.put(f"{CLASSES[number % 3]}/{number:03d}.png", 10_000 + number)
+    return source
 
 
 def content_of(path: Path) -> dict[str, Any]:
