@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import beam_tfrecords
+from tests.trees import write_tree
 
 SETTINGS = {"image_size": 16, "quiet": True, "report": False}
 ROOT = Path(__file__).parents[2]
@@ -31,11 +32,8 @@ def keep(sample):
 
 
 @pytest.fixture
-def pets(tmp_path, picture, save) -> str:
-    for name in ("cat", "dog"):
-        for number in range(3):
-            save(tmp_path / "pets" / name / f"{number}.png", picture(number, 20, 24))
-    return str(tmp_path / "pets")
+def pets(tmp_path) -> str:
+    return str(write_tree(tmp_path / "pets", "{cat,dog}/{0..2}.png"))
 
 
 def run_program(program: str, *arguments: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:

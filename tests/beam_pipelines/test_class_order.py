@@ -22,13 +22,13 @@ def source(tmp_path, convert) -> Source:
 
 
 @pytest.fixture
-def add(source, picture, save):
+def add(source):
     """Gives classes two pictures each."""
 
     def write(*names: str) -> None:
         for name in names:
             for number in range(2):
-                save(source.folder / name / f"{number}.png", picture(sum(name.encode()) + number, 9, 9))
+                source.put(f"{name}/{number}.png", sum(name.encode()) + number)
 
     return write
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -13,66 +10,33 @@ import pytest
 from apache_beam.testing.util import assert_that
 
 from beam_tfrecords import LimitError, ReadSamples, build, plan
+from tests.archive_files import pack_folder
+from tests.trees import write_tree
 
-Save = Callable[..., Any]
-
-
-def write_inner_splits(root: Path, save: Save, picture: Any) -> None:
-    """Writes folders of classes with folders of splits in them."""
-    for label, number in (("cat", 6), ("dog", 4), ("fox", 2)):
-        for at in range(number):
-            save(root / label / ("test" if at % 2 else "train") / f"{at}.png", picture(at, 8, 8))
-
-
-def write_nested(root: Path, save: Save, picture: Any) -> None:
-    """Writes folders of classes in a folder of images."""
-    for label, number in (("cat", 20), ("dog", 10)):
-        for at in range(number):
-            save(root / "images" / label / f"{at}.png", picture(at, 8, 8))
-
-
-def write_unlabelled(root: Path, save: Save, picture: Any) -> None:
-    """Writes folders of classes, and a test split without."""
-    for label in ("cat", "dog"):
-        for at in range(3):
-            save(root / "train" / label / f"{at}.png", picture(at, 8, 8))
-    for at in range(2):
-        save(root / "test" / f"{at}.png", picture(at, 8, 8))
-
-
-def write_table(root: Path, save: Save, picture: Any) -> None:
-    """Writes a table of images in folders of splits."""
-    rows = [(f"{split}/{at}.png", "ab"[at % 2]) for split in ("train", "val") for at in range(4)]
-    for path, _ in rows:
-        save(root / path, picture(1, 8, 8))
-    (root / "labels.csv").write_text("\n".join(["image,label", *map(",".join, rows)]))
-
-
-# Name -> what makes the input, its settings, and split -> class -> number of samples; "" stands for no class.
-CASES: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, dict[str, int]]]] = {
+INNER = "cat/train/{0,2,4}.png cat/test/{1,3,5}.png dog/train/{0,2}.png dog/test/{1,3}.png fox/{train/0,test/1}.png"
+NESTED = "images/cat/{0..19}.png images/dog/{0..9}.png"
+ROWS = [f"{split}/{at}.png,{'ab'[at % 2]}" for split in ("train", "val") for at in range(4)]
+# Name -> pictures, settings, and split -> class -> number of samples; "" stands for no class.
+CASES: dict[str, tuple[str, dict[str, Any], dict[str, dict[str, int]]]] = {
     "splits inside classes": (
-        write_inner_splits,
+        INNER,
         {},
         {"train": {"cat": 3, "dog": 2, "fox": 1}, "test": {"cat": 3, "dog": 2, "fox": 1}},
     ),
-    "some classes": (
-        write_inner_splits,
-        {"classes": "cat,fox"},
-        # The request names classes, so that only they are looked for in the folders.
-        {"train": {"cat": 6, "fox": 2}},
-    ),
+    # The request names classes, so that only they are looked for in the folders.
+    "some classes": (INNER, {"classes": "cat,fox"}, {"train": {"cat": 6, "fox": 2}}),
     "strata": (
-        write_nested,
+        NESTED,
         {"splits": "train=0.8,test=0.2", "stratify": True},
         {"train": {"cat": 16, "dog": 8}, "test": {"cat": 4, "dog": 2}},
     ),
     "a split without labels": (
-        write_unlabelled,
+        "train/{cat,dog}/{0..2}.png test/{0..1}.png",
         {"label_pattern": "^train/(?P<label>[^/]+)/"},
         {"train": {"cat": 3, "dog": 3}, "test": {"": 2}},
     ),
     "splits in the paths of a table": (
-        write_table,
+        "{train,val}/{0..3}.png",
         {"input": "labels.csv"},
         {"train": {"a": 2, "b": 2}, "validation": {"a": 2, "b": 2}},
     ),
@@ -80,11 +44,11 @@ CASES: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, dict[str, 
 
 
 @pytest.fixture(params=sorted(CASES))
-def case(request, tmp_path, save, picture):
+def case(request, tmp_path):
     """The settings of a request, and what its splits and classes are."""
-    write, settings, expected = CASES[request.param]
-    root = tmp_path / "in"
-    write(root, save, picture)
+    pictures, settings, expected = CASES[request.param]
+    files = {"labels.csv": "\n".join(["image,label", *ROWS])} if "input" in settings else {}
+    root = write_tree(tmp_path / "in", pictures, files)
     return {**settings, "input": str(root / settings.get("input", ""))}, expected
 
 
@@ -105,11 +69,8 @@ def test_a_build_and_its_plan_have_them(case, tmp_path):
     [{"splits": "train=0.5,test=0.5"}, {"class_names": "dog,cat"}, {"limit": 25}, {"classes": "cat"}, {"seed": 7}],
     ids=lambda change: next(iter(change)),
 )
-def test_a_request_that_changes_only_decisions_lists_no_archive_again(tmp_path, save, picture, change):
-    write_nested(tmp_path / "in", save, picture)
-    (tmp_path / "in/images/cat/broken.png").write_bytes(b"no image")
-    with tarfile.open(tmp_path / "in.tar", "w") as archive:
-        archive.add(tmp_path / "in/images", "images")
+def test_a_request_that_changes_only_decisions_lists_no_archive_again(tmp_path, change):
+    pack_folder(write_tree(tmp_path / "in", NESTED, {"images/cat/broken.png": "broken"}), tmp_path / "in.tar")
     settings = {"input": str(tmp_path / "in.tar"), "image_size": 8, "quiet": True, "report": False, "name": "data"}
     out = tmp_path / "out"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from tests.trees import write_tree
 
 pytestmark = pytest.mark.skipif(
     shutil.which("cc") is None, reason="needs a C compiler, for a library that is preloaded"
@@ -56,10 +57,9 @@ def test_a_fault_of_one_look_loses_nothing(library, tmp_path, kind):
 
 
 @pytest.fixture
-def classes(tmp_path, picture, save) -> Path:
+def classes(tmp_path) -> Path:
     """Two classes; one is a link into a disk that is not mounted."""
-    for number in range(6):
-        save(tmp_path / "in/cat" / f"{number}.png", picture(number, 12, 12))
+    write_tree(tmp_path / "in", "cat/{0..5}.png")
     (tmp_path / "in/dog").symlink_to(tmp_path / "mnt/dog")
     return tmp_path / "in"
 
@@ -83,12 +83,8 @@ def test_a_glob_fails_on_a_link_to_nothing_as_its_folder_does(classes, tmp_path,
     assert found == [("dog", uri, detail) for uri in (f"{classes.name}/dog", "dog", "dog")]
 
 
-def test_the_image_of_another_root_is_not_taken_where_the_first_may_not_be_looked_into(
-    tmp_path, convert, picture, save, monkeypatch
-):
-    for number, root in enumerate(("one", "two")):
-        save(tmp_path / root / "cat.png", picture(number, 12, 12))
-    (tmp_path / "rows.csv").write_text("image,label\ncat.png,cat\n")
+def test_the_image_of_another_root_is_not_taken_where_the_first_may_not_be_looked_into(tmp_path, convert, monkeypatch):
+    write_tree(tmp_path, "{one,two}/cat.png", {"rows.csv": "image,label\ncat.png,cat\n"})
     roots = [f"--image_root={tmp_path / root}" for root in ("one", "two")]
     words = [f"--input={tmp_path / 'rows.csv'}", *roots, f"--output={tmp_path / 'out'}", *FLAGS, "--layout=image"]
     look = os.stat

@@ -16,6 +16,7 @@ from beam_tfrecords import RequestError, open_dataset
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_coco
 from tests.framing import write_examples
 from tests.published import read_published
+from tests.trees import write_tree
 from tests.writers import WRITERS, flags_of
 
 DETECTION = [f"detection{more}" for more in ("", "_masks", "_polygons", "_keypoints")]
@@ -26,9 +27,8 @@ def files_below(folder: Path) -> list[str]:
 
 
 @pytest.fixture
-def pets(tmp_path, picture, save, build) -> Path:
-    for number in range(8):
-        save(tmp_path / "pets" / ("cat", "dog")[number % 2] / f"{number}.png", picture(number, 20, 24))
+def pets(tmp_path, build) -> Path:
+    write_tree(tmp_path / "pets", "cat/{0..3}.png dog/{4..7}.png")
     words = [f"--input={tmp_path / 'pets'}", "--splits=train=0.5,test=0.5", "--name=pets"]
     return build(tmp_path / "out", *words)
 

@@ -27,6 +27,7 @@ from tests import tensorflow as tf
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.each import each
 from tests.tensorflow import load
+from tests.trees import write_tree
 
 pytestmark = pytest.mark.tensorflow
 
@@ -38,23 +39,15 @@ FLAGS = ("--image_size=16", "--direct_num_workers=1", "--splits=train=0.5,valida
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, picture, save, run) -> Path:
+def made(tmp_path_factory, run) -> Path:
     """Two versions of a small dataset, with failures and copies, so that there are lines in all of its files."""
     root = tmp_path_factory.mktemp("made")
-    for number in range(60):
-        save(root / f"in/class{number % 2}/{number}.png", picture(number // 2 * 2, 20, 24))
-    (root / "in/class0/bad.png").write_bytes(b"no image")
-    words = (
-        "convert",
-        f"--input={root / 'in'}",
-        f"--output={root / 'out'}",
-        *FLAGS,
-        "--versioned",
-        "--max_failures=0.5",
-    )
-    words = (*words, "--accept=all")
+    pictures = {f"class{number % 2}/{number}.png": f"scene 24x20 {number // 2}" for number in range(60)}
+    write_tree(root / "in", files={**pictures, "class0/bad.png": "broken"})
+    flags = (*FLAGS, "--versioned", "--max_failures=0.5", "--accept=all")
+    words = ("convert", f"--input={root / 'in'}", f"--output={root / 'out'}", *flags)
     assert run(*words).code == 0
-    save(root / "in/class1/new.png", picture(99, 20, 24))
+    write_tree(root / "in", files={"class1/new.png": "scene 24x20 99"})
     assert run(*words).code == 0
     return root
 

@@ -10,16 +10,16 @@ import google_crc32c
 import pyarrow.parquet as pq
 import pytest
 
+from tests.trees import write_tree
+
 FLAGS = ["--name=pets", "--image_size=8", "--layout=image"]
-PICTURES = 20
 
 
 @pytest.fixture
-def resume(tmp_path, picture, save, convert) -> Callable[..., str]:
+def resume(tmp_path, convert) -> Callable[..., str]:
     """Builds up to publishing, lets something happen to the files, and resumes; returns the error."""
-    for number in range(PICTURES):
-        save(tmp_path / f"pets/cat/{number}.png", picture(max(1, number), 9, 9))
-    (tmp_path / "pets/cat/bad.png").write_bytes(b"not an image")
+    # Twenty pictures, of which two are the same.
+    write_tree(tmp_path / "pets", "cat/{1..19}.png", {"cat/0.png": "scene 16x16 0", "cat/bad.png": "broken"})
     out = tmp_path / "out"
     words = [f"--input={tmp_path / 'pets'}", f"--output={out}", *FLAGS, "--max_failures=0.1"]
 

@@ -21,6 +21,7 @@ from beam_tfrecords import BuildError
 from tests.annotated_inputs import coco_of, save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.refusals import Refusal, refuses
+from tests.trees import write_tree
 from tests.writers import WRITERS, flags_of
 
 FUNCTIONS = """
@@ -94,11 +95,9 @@ CLASSES = "--class_names=cat,dog,CAT,DOG"
 
 
 @pytest.fixture(scope="module")
-def animals(tmp_path_factory, picture, save) -> Path:
-    root = tmp_path_factory.mktemp("map") / "animals"
-    for number in range(12):
-        save(root / ("cat", "dog")[number % 2] / f"{number}.png", picture(number, 20, 24))
-    return root
+def animals(tmp_path_factory) -> Path:
+    names = "cat/{0,2,4,6,8,10}.png dog/{1,3,5,7,9,11}.png"
+    return write_tree(tmp_path_factory.mktemp("map") / "animals", names, size="24x20")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
+from tests.trees import write_tree
 
 pytestmark = pytest.mark.local_runner
 
@@ -58,12 +59,10 @@ class Calls:
 
 
 @pytest.fixture(scope="module")
-def pets(tmp_path_factory, picture, save) -> Path:
-    root = tmp_path_factory.mktemp("power") / "pets"
-    for number in range(60):
-        save(root / ("cat", "dog")[number % 2] / f"{number}.png", picture(number, 20, 30))
-    (root / "cat/bad.png").write_bytes(b"not an image")
-    return root
+def pets(tmp_path_factory) -> Path:
+    return write_tree(
+        tmp_path_factory.mktemp("power") / "pets", "cat/{0..29}.png dog/{30..59}.png", {"cat/bad.png": "broken"}
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="/proc is missing")

@@ -18,6 +18,7 @@ import pytest
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from tests.beam_pipelines.test_disk_faults import library
 from tests.progress_lines import without_progress
+from tests.trees import write_tree
 
 pytestmark = [
     pytest.mark.local_runner,
@@ -30,10 +31,9 @@ FLAGS = ["--name=pets", "--image_size=16", "--num_shards=2"]
 
 
 @pytest.fixture
-def photos(tmp_path, picture, save) -> Path:
+def photos(tmp_path) -> Path:
     """Twenty photos of two classes, and a table of them."""
-    for number in range(20):
-        save(tmp_path / "in" / ("cat", "dog")[number % 2] / f"{number:02d}.png", picture(number, 30, 30))
+    write_tree(tmp_path / "in", "cat/{00..09}.png dog/{10..19}.png")
     rows = [f"{path.relative_to(tmp_path / 'in')},{path.parent.name}" for path in (tmp_path / "in").glob("*/*.png")]
     (tmp_path / "in/rows.csv").write_text("\n".join(["image,label", *sorted(rows)]))
     return tmp_path / "in"
