@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.refs.ref_columns import (
 )
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection
+from beam_tfrecords.transforms.sources.selection import EVERYTHING, SKIPPED, Selection
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
@@ -330,27 +330,15 @@ def write_listing(
     tally = Tally() if tally is None else tally
     tally.globs = set(plan.selection.globs)
 
-    wants = plan.selection.class_filter()
-
     def is_wanted(sample: SampleRef) -> bool:
         tally.see(sample.key)
-        kind = plan.selection.skips(sample, wants)
-        if kind is not None:
-            tally.add(kind, sample.key)
-        if kind == OTHER_CLASS and sample.objects is not None:
-            listing.objects.left_out += len(sample.objects.labels)
-        return kind is None
-
-    def select_objects(sample: SampleRef) -> SampleRef:
-        objects = sample.objects
-        numbers = [number for number, label in enumerate(objects.labels) if wants(label)] if objects else []
-        if objects is None or len(numbers) == len(objects.labels):
-            return sample
-        listing.objects.left_out += len(objects.labels) - len(numbers)
-        return dataclasses.replace(sample, objects=objects.select(numbers))
+        setting = plan.selection.skips_path(sample.key)
+        if setting is not None:
+            tally.add(SKIPPED[setting], sample.key)
+        return setting is None
 
     if plan.selection != EVERYTHING:
-        samples = map(select_objects, filter(is_wanted, one_by_one(samples)))
+        samples = (sample for sample in one_by_one(samples) if is_wanted(sample))
     for refs in by_column(samples):
         refs = _read_classes(refs.published(plan.paths), plan)
         listing.count_classes(refs, plan=plan)

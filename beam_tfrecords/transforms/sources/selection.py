@@ -11,10 +11,12 @@ from typing import Any
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.paths import compile_glob
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
-from beam_tfrecords.transforms.refs.sample_refs import SampleRef, Scalar
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.settings import input_setting, write_list
 
 OTHER_CLASS = "other class"
+# Setting -> why it skips a sample.
+SKIPPED = {"exclude": "excluded", "include": "not included"}
 
 
 def read_globs(word: Any) -> tuple[str, ...]:
@@ -101,17 +103,6 @@ class Selection:
             return any(wanted.find(part) is not None for part in parts)
 
         return wants
-
-    def skips(self, ref: SampleRef, wants: Callable[[Scalar], bool]) -> str | None:
-        """Returns why a sample is skipped; None if it is selected. `wants` is the `class_filter`."""
-        setting = self.skips_path(ref.key)
-        if setting is not None:
-            return {"exclude": "excluded", "include": "not included"}[setting]
-        if not self.classes or ref.failure is not None:
-            return None
-        if ref.objects is not None:
-            return None if not ref.objects.labels or any(map(wants, ref.objects.labels)) else OTHER_CLASS
-        return None if all(map(wants, ref.labels)) else OTHER_CLASS
 
     def check_globs(self, unmatched: Iterable[str], skipped: Iterable[str]) -> None:
         """Checks that every glob matches something.
