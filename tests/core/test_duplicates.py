@@ -168,6 +168,11 @@ def test_parts_without_a_repeated_hash_are_not_read_again(tmp_path):
     assert list(read_images((identity, {"parts": [part], "hashes": []}), search=search)) == []
 
 
+def test_smaller_splits_come_first_in_keeping_a_copy_and_train_last_among_equals(tmp_path):
+    search = make_search(tmp_path, listed={"train": 7, "validation": 7, "test": 7, "challenge": 3})
+    assert sorted(search.ranks, key=search.ranks.__getitem__) == ["challenge", "test", "validation", "train"]
+
+
 @pytest.mark.parametrize("row_bytes", [160, 1 << 12])
 def test_a_very_frequent_image_is_counted_in_full_and_listed_in_part(tmp_path, row_bytes):
     """Where its copies are more than a group should have, they are in files."""
