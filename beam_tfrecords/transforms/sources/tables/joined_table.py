@@ -164,15 +164,19 @@ class JoinedTable:
     def rows(self, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yields the rows with only these columns; the column "" of lists of splits has the split that a file lists.
 
+        A list without one of the columns has None there.
+
         Raises:
           SampleError: the table is damaged.
         """
         for number, file in enumerate(self.files):
             split = {"": self.splits[number]} if self.splits and "" in columns else {}
-            for row in file.rows([name for name in columns if name not in split]):
+            own = [name for name in columns if name in file.columns and name not in split]
+            lacking = dict.fromkeys(name for name in columns if name not in own)
+            for row in file.rows(own):
                 check_end(row)
                 if not isinstance(row, InvalidRow):  # Its sample is reported as lacking a row.
-                    yield {**row, **split}
+                    yield {**lacking, **row, **split}
 
 
 _hold = functools.lru_cache(maxsize=_MOST_TABLES)(JoinedTable.read)
@@ -207,9 +211,9 @@ def open_joins(join: Sequence[str], join_key: Sequence[str]) -> list[JoinedTable
     return tables
 
 
-def _without_header(file: TableFile) -> TableFile:
-    """Returns a list of single words without its header: a first line that differs between lists is data."""
-    if not isinstance(file, TextTable) or len(file.columns) > 1:
+def _without_header(file: TableFile, others: Collection[str]) -> TableFile:
+    """Returns a list of single words without its header: a first line that no other list has is data."""
+    if not isinstance(file, TextTable) or len(file.columns) > 1 or not others or file.columns[0] in others:
         return file
     return dataclasses.replace(file, columns=(IMAGE,), skips=0, has_header=False)
 
@@ -234,10 +238,12 @@ def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:
                 f"`join={path}`: expected a csv, jsonl or Parquet file, or a list", code="unknown_format"
             )
     files = [_open_list(path) if splits else open_table(path) for path in paths]
-    if splits and len({tuple(file.columns) for file in files}) > 1:
-        files = [_without_header(file) for file in files]
+    if splits:
+        others = [{name for file in files if file is not one for name in file.columns} for one in files]
+        files = [_without_header(one, names) for one, names in zip(files, others, strict=True)]
     entries = [storage.stat(path) for path in paths]
-    columns, stem = files[0].columns, storage.basename(paths[0]).split(".")[0]
+    columns = [*dict.fromkeys(name for file in files for name in file.columns)]
+    stem = storage.basename(paths[0]).split(".")[0]
     names = {name: name for name in columns}
     if isinstance(files[0], TextTable) and not files[0].has_header:
         # The file does not name its columns, and a name such as `label` would say more than is known.
@@ -252,4 +258,4 @@ def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:
         )
     fingerprints = tuple(entry.fingerprint for entry in entries)
     size = sum(entry.size for entry in entries)
-    return JoinedTable(files, splits, fingerprints, size, "", {"split": ""} if splits else names)
+    return JoinedTable(files, splits, fingerprints, size, "", {**names, "split": ""} if splits else names)
