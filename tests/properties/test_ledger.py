@@ -25,6 +25,7 @@ import pytest
 import yaml
 
 from beam_tfrecords import LimitError, RequestError, Sample, WriteDataset, build, open_dataset, plan
+from tests.archive_files import write_archive
 from tests.framing import Example, example_of, framed, records_of
 from tests.pictures import picture
 from tests.writers import MEANING, WRITERS, Settings, save
@@ -270,6 +271,15 @@ def _write_yolo_folder(folder: Path) -> Settings:
     return {"input": f"{folder}/in", "source": "yolo"}
 
 
+def _write_joined(folder: Path) -> Settings:
+    """Writes class folders, and tables of the images of each split."""
+    settings = _write_plainly("class_folders", folder)
+    names = [path.name for path in sorted(folder.rglob("*.png"))]
+    for number, split in enumerate(("train", "test")):
+        save(folder / f"{split}.csv", "\n".join(["image", *names[number::2], ""]))
+    return {**settings, "join": [f"{split}={folder}/{split}.csv" for split in ("train", "test")]}
+
+
 # `gzip_table` and `own_dataset` take files of others; a further column of pixels is a further pixel.
 _WRITES: Mapping[str, Callable[[Path], Settings]] = {
     **{name: functools.partial(_write_plainly, name) for name in WRITERS.keys() - {"function", "gzip_table"}},
@@ -281,6 +291,7 @@ _WRITES: Mapping[str, Callable[[Path], Settings]] = {
         )
     },
     "glob": _write_glob,
+    "joined": _write_joined,
     "yolo folder": _write_yolo_folder,
 }  # fmt: skip
 _ADDS = (_add_field, _add_field, _add_files, _add_files, _add_class)
@@ -368,6 +379,24 @@ def test_fields_of_one_of_two_inputs_are_named(form, is_first, tmp_path):
         inputs.append(str(path))
     planned = plan(inputs, str(tmp_path / "out"))
     assert {entry.field for entry in planned.ledger} == {EXTRA}
+
+
+def test_features_of_a_dataset_that_the_layout_leaves_are_named(tmp_path):
+    settings = WRITERS["coco"].make(tmp_path / "made")
+    dataset = build(output=str(tmp_path / "in"), quiet=True, **settings)
+    planned = plan(str(dataset.path), str(tmp_path / "out"), layout="image")
+    assert {entry.field for entry in planned.ledger} > {"image/object/bbox/xmin", "image/object/class/label"}
+
+
+def test_members_of_later_samples_of_a_webdataset_are_named(tmp_path):
+    members = {
+        f"{number}.{end}": data
+        for number in range(40)
+        for end, data in (("cls", b"%d" % (number % 2)), ("png", picture("red 8x8")))
+    }
+    write_archive(tmp_path / "a.tar", {**members, "39.wav": b"x"})
+    planned = plan(str(tmp_path / "a.tar"), str(tmp_path / "out"), source="webdataset")
+    assert [(entry.field, entry.count) for entry in planned.ledger] == [("wav", 1)]
 
 
 @pytest.mark.parametrize("layout", [None, "image"])

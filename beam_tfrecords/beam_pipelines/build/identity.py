@@ -18,6 +18,7 @@ from beam_tfrecords.transforms.sources.description import STRUCTURE, Description
 from beam_tfrecords.transforms.sources.meaning.ledger import (
     Entry,
     find_renumbered,
+    find_unread,
     find_unstored,
     find_unused,
     number_labels,
@@ -135,7 +136,9 @@ def make_ledger(
     if seen.table is not None and not spec.needs.takes_all:
         used = _used_columns(spec, seen)
         found += find_unused(seen.table, used, seen.other_images, count=listing.total)
+        found += find_unread(seen.table, used, spec.required)
         for table in seen.other_tables:
+            found += find_unread(table, used, spec.required)
             used |= {*seen.table.columns, *(entry.field for entry in found)}
             found += find_unused(table, used)
     if spec.map is None:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.members import Member, member_path
@@ -54,10 +55,12 @@ class _Start(FirstRows):
     Attributes:
       images: suffix of images -> number of samples with such an image.
       pickles: suffixes of pickles, which are never opened.
+      suffixes: suffixes of all members.
     """
 
     images: Mapping[str, int] = dataclasses.field(default_factory=dict)
     pickles: frozenset[str] = frozenset()
+    suffixes: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass
@@ -100,6 +103,7 @@ class WebDatasetSource(RowSource):
         others = [suffix for suffix in sorted(start.images) if suffix not in (image, mask) and (image or "." in suffix)]
         self._describe(other_images=others)
         self._cells, self._image, self._mask = cells, image, mask
+        self._known = start.suffixes
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef]:
         """Yields one reference per sample; copies the plain bytes of a compressed archive.
@@ -133,6 +137,9 @@ class WebDatasetSource(RowSource):
         if suffix in sample.suffixes:
             return invalid_row(f"it has two members with the suffix .{suffix}")
         sample.suffixes.add(suffix)
+        if suffix not in self._known:
+            # The first samples lack it.
+            tally.see_field(storage.basename(partition.uri), suffix)
         if suffix == self._mask:
             sample.mask = _locate(member, partition)
         elif _kind_of(suffix) is _Content.IMAGE:
@@ -243,7 +250,14 @@ def _read_start(partition: Partition) -> _Start:
                         found = _decode(suffix, b"".join(member.chunks()))
                 row.update(found)
     columns = tuple(dict.fromkeys(name for row in rows.values() for name in row))
-    return _Start(partition.uri, columns, list(rows.values()), images=+images, pickles=frozenset(pickles))
+    return _Start(
+        partition.uri,
+        columns,
+        list(rows.values()),
+        images=+images,
+        pickles=frozenset(pickles),
+        suffixes=frozenset(images),
+    )
 
 
 def _choose_images(start: _Start, settings: TableSettings, needs: Needs) -> tuple[str, str | None]:

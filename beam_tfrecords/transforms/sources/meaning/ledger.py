@@ -13,6 +13,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.column_ranges import point_columns
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
@@ -22,6 +23,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.roles import Role, roles_of
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import UNNAMED
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.tables.object_cells import unread_fields
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 
 # First field that stores a content -> the layouts that have it.
@@ -30,6 +32,8 @@ _LAYOUTS = {
     KEYPOINTS[0]: "`layout=detection_keypoints` stores keypoints",
     "column.captions": "`layout=captions` stores captions",
 }
+# Field of objects in a cell -> field of the layout that stores it.
+_OF_OBJECTS = {"segmentation": OUTLINE[0], "segmentations": OUTLINE[0], "keypoints": KEYPOINTS[0]}
 _MOST_LINES, _MOST_NAMED, _MOST_JUDGED = 10, 12, 20
 _UNNAMED = "a column without a name"
 # Role of a column -> the setting that uses it.
@@ -130,6 +134,22 @@ def find_unused(
             continue
         detail = roles[name].value if name in roles else ""
         yield Entry(Fate.NOT_STORED, file, name or _UNNAMED, count, detail=detail, remedy=remedy)
+
+
+def find_unread(table: Table, used: Collection[str | None], contents: Collection[Content]) -> Iterator[Entry]:
+    """Yields the fields within the cells of used columns that no layout stores: those of annotated objects.
+
+    Args:
+      table: the columns and the first samples.
+      used: used columns; may include others.
+      contents: contents that the layout needs.
+    """
+    columns = [name for name in table.columns if name in used and name not in table.embedded]
+    for column, cells in first_cells(table, columns).items() if Content.OBJECTS in contents else ():
+        for name in unread_fields(cells, contents):
+            remedy = _LAYOUTS.get(_OF_OBJECTS.get(name, ""), "")
+            file = printable(storage.basename(table.path))
+            yield Entry(Fate.NOT_STORED, file, f"{column}.{name}", 0, remedy=remedy)
 
 
 def is_stored(field: str, uses: Uses, stored: Collection[str]) -> bool:

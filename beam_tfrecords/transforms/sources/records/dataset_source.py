@@ -56,6 +56,12 @@ _ROWS = 1024
 _COLUMNS = ("key", "uri", "offset", "length", *CONVERSION_COLUMNS)
 
 
+def _stored_as(field: str) -> tuple[str, ...]:
+    """Returns the fields of a layout that store a field of a dataset; () if each layout stores it in its own way."""
+    kind = field.partition(".")[0]
+    return (field,) if kind == "column" else (kind,) if kind in ("label", "objects", "mask") else ()
+
+
 @dataclasses.dataclass(frozen=True)
 class StoredShard:
     """A shard of an input, with metadata of its dataset.
@@ -130,6 +136,7 @@ class DatasetSource(Source):
             has_several_labels=layout.has_several_labels,
             labels=Labels(merge_class_names([dataset.class_names for dataset in datasets.values()])),
             records=records,
+            uses={one.name: _stored_as(one.field) for one in layout.features if one.field},
         )
         if records.image is None:
             self.notes.append("the inputs store their images differently; each is converted from what is stored")
@@ -178,6 +185,9 @@ class DatasetSource(Source):
           SampleError: the shard has more records than its index, or the joined table is damaged.
         """
         stored = self._shards[partition.uri]
+        name = storage.basename(stored.path)
+        for feature in self._layout.features:
+            tally.see_field(name, feature.name, stored.shard.records)
         try:
             # Reads the whole index before using any of its rows.
             offsets = [one.as_py() for rows in read_index(stored.path, stored.shard, ["offset"]) for one in rows[0]]

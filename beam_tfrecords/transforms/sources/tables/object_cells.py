@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, Suggestion
@@ -313,6 +313,23 @@ def wants_objects(settings: TableSettings, needs: Needs, label: str | None) -> b
 def hold_objects(cells: Iterable[Any]) -> bool:
     """Whether the first non-empty cell contains boxes."""
     return _find(next(filter(None, map(_columns, cells)), {}), _BOX) is not None
+
+
+def unread_fields(cells: Sequence[Any], contents: Collection[Content]) -> list[str]:
+    """Returns the fields of the objects in cells that `ObjectColumns.read` does not read; [] for other cells.
+
+    Args:
+      cells: first cells of a column.
+      contents: contents that the layout needs.
+    """
+    fields = dict.fromkeys(itertools.chain.from_iterable(_columns(cell) or {} for cell in cells))
+    if not hold_objects(cells):
+        return []
+    groups = [_BOX, CLASS_FIELDS, *_ATTRIBUTES.values()]
+    groups += [_POLYGONS] if {*OUTLINES, Content.MASK} & {*contents} else []
+    groups += [_KEYPOINTS] if Content.KEYPOINTS in contents else []
+    read = {next((name for name in names if name in fields), "") for names in groups}
+    return [name for name in fields if name not in {*read, *_SIZES, *_CORNERS}]
 
 
 def _columns(cell: Any) -> Mapping[str, Any] | None:
