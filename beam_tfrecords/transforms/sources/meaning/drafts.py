@@ -164,10 +164,11 @@ def _find_samples(documents: Sequence[Document], names: Mapping[str, str], *, is
     if 0 < _NAMED * len(documents) <= sum(map(bool, stems)):
         yield _Samples("", _STEM, trees, stems, sum(map(bool, stems)) - 1 or 1)
     for tree in trees:
-        if isinstance(tree, dict) and sum(name in names for name in tree) > 1:
+        # A key may be the name of an image, or count entries that name theirs.
+        are_entries = isinstance(tree, dict) and len(tree) > 1 and all(isinstance(one, dict) for one in tree.values())
+        if are_entries or (isinstance(tree, dict) and sum(name in names for name in tree) > 1):
             items = [{"name": name, "value": value} for name, value in tree.items()]
-            leads_to = [names.get(name, "") for name in tree]
-            yield _Samples("items(@)", "name", items, leads_to, sum(map(bool, leads_to)))
+            yield from (_Samples("items(@)", *one) for one in _find_images(items, names))
 
 
 def _find_images(
