@@ -35,7 +35,9 @@ _MOST_PATHS = 3
 _MOST_MASKS = 2
 _OBJECTS = re.compile(r"instance|panoptic", re.IGNORECASE)
 # Suffix of masks in the folder of their photos: 1.png, 1_mask.png, 1_mask_2.png.
-_MASK_ENDING = re.compile(r"([_-](?:mask|seg|gt|label|annotation))(?:[_-]?\d+)?(?=\.[^.]*$)", re.IGNORECASE)
+_MASK_ENDING = re.compile(
+    r"([_-](?:masks?|seg|segmentations?|gt|labels?|annotations?))(?:[_-]?\d+)?(?=\.[^.]*$)", re.IGNORECASE
+)
 
 
 def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[str]:

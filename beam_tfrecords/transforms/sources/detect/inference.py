@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -41,7 +42,7 @@ from beam_tfrecords.transforms.sources.meaning.companions import (
     find_rows_of_images,
     names_images,
 )
-from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn, find_drawn_ends
 from beam_tfrecords.transforms.sources.names import printable
 
 _MOST_NAMED = 3
@@ -127,22 +128,29 @@ def _class_folders(found: Interpretation, tree: FolderTree) -> list[str]:
 
 
 def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> None:
-    """Raises an error if the images of some class folders look like masks, and those of others do not."""
+    """Raises an error if the images of some class folders, or of some names, look like masks, unlike the others."""
     classes: dict[str, list[str]] = {}
-    # The launcher opens no archives that workers list.
-    is_folder = request.root is not None and storage.archive_of(request.root) is None
-    for path, folder in tree.walk() if is_folder else ():
+    for path, folder in tree.walk() if request.root is not None else ():
         label = found.place(f"{path}/")[0] if folder.images else None
         if label is not None:
             classes.setdefault(label, []).extend(request.path(join(path, name)) for _, name in folder.names)
+    whole = Suggestion("all folders as classes", {"class_names": ",".join(classes)})
+    may_be_named = len(classes) <= _MOST_CLASSES and not any("," in name for name in classes)
     if drawn := find_drawn(classes):
         folders = [path for path in _class_folders(found, tree) if storage.basename(path) in drawn]
         left = Suggestion(f"the images outside {show_names(folders)}", exclude(folders, request, tree))
-        whole = Suggestion("all folders as classes", {"class_names": ",".join(classes)})
         error = UnclearError(
             f"the images in {show_names(folders)} have few values, like masks, unlike those of the other classes",
             [left] if folders else [],
-            [whole] if len(classes) <= _MOST_CLASSES and not any("," in name for name in classes) else [],
+            [whole] if may_be_named else [],
+            code="images_and_masks",
+        )
+        raise refuse(error, tree, request)
+    if ends := find_drawn_ends(itertools.chain.from_iterable(classes.values())):
+        error = UnclearError(
+            f"the images {show_names(ends)} have few values, like masks, unlike the others",
+            [Suggestion("the others", {"exclude": [*request.spec.exclude, *ends]})],
+            [whole] if may_be_named else [],
             code="images_and_masks",
         )
         raise refuse(error, tree, request)

@@ -208,7 +208,10 @@ def _make_twins(tree: FolderTree, root: str, paths: Sequence[str]) -> Twins | No
         drawn, are_alike = compare_images(_some_images(tree, root, paths))
     masks = [path for path in paths if len(paths) > 2 and names_annotations(path.rpartition("/")[2])]
     if len(masks) in (0, len(paths)):
-        masks = [paths[number] for number in drawn]
+        masks = []
+    # Other annotations may have any name.
+    every = [*masks, *(path for path in map(paths.__getitem__, drawn) if path not in masks)]
+    masks = every if len(every) < len(paths) else masks
     others = [path for path in paths if path not in masks]
     if masks:
         images, *others = others

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
@@ -29,6 +29,8 @@ _LEAST_ALIKE = 0.7
 _LEAST_CONTRAST = 4.0
 # JPEG does not preserve class numbers, so masks are never read from it.
 JPEG = re.compile(r"\.jpe?g$", re.IGNORECASE)
+# The last word of a name, as in 1_lesion.png, with the extension.
+_END = re.compile(r"([_. -][A-Za-z]+)?(\.[^./]*)?$")
 # Numbers of classes, and of images of each, that are compared.
 _MOST_CLASSES, _MOST_OF_CLASS = 12, 3
 
@@ -88,6 +90,15 @@ def find_drawn(classes: Mapping[str, Sequence[str]]) -> list[str]:
     kinds = {name: {*found, *map(_kind_of, some[name][1:])} for name, found in kinds.items()}
     has_photos = any(_Appearance.PHOTO in found for found in kinds.values())
     return [name for name, found in kinds.items() if found == {_Appearance.MASK}] if has_photos else []
+
+
+def find_drawn_ends(paths: Iterable[str]) -> list[str]:
+    """Returns the ends of names, such as `*_lesion.png`, whose first images look like masks, unlike the others."""
+    ends: dict[str, list[str]] = {}
+    for path in paths:
+        end = _END.search(path)
+        ends.setdefault(f"*{end[0] if end else ''}", []).append(path)
+    return find_drawn(ends) if len(ends) > 1 else []
 
 
 def _kind_of(path: str) -> _Appearance:
