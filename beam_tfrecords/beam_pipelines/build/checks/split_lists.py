@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.row_sidecars import group_by_split, split_of_list
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
-from beam_tfrecords.transforms.sources.inputs import folder_of_input, name_inputs
+from beam_tfrecords.transforms.sources.inputs import folder_of_archive, folder_of_input, name_inputs
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.source import Source
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _EXTENSIONS, _JSON = (".txt", ".csv", ".tsv", ".lst", ".list"), ".json"
 _BETWEEN_CELLS = re.compile(r"[\s,;]+")
-_FOLDER_OF_LISTS = re.compile(r"sets?$|splits?$|lists?$", re.IGNORECASE)
+_FOLDER_OF_LISTS = re.compile(r"(?:sets?|splits?|lists?|metadata)$", re.IGNORECASE)
 # Numbers of files to look at and to open in a folder, of bytes of a file, and of samples to find in them.
 _MOST_LISTED, _MOST_FILES, _MOST_BYTES, _MOST_SAMPLES = 20_000, 32, 64 << 20, 200
 
@@ -52,11 +53,19 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
     files = itertools.chain.from_iterable(refs.files() for refs in read_light(listing))
     where = f"`input={', '.join(spec.input)}`"
     whole = Suggestion("all images as one split", {"splits": f"{DEFAULT_SPLIT}=1"})
-    # Pascal VOC reads the lists in its folders.
-    inside = [*map(folder_of_input, inputs.paths), *_wrap_images(itertools.islice(files, _MOST_SAMPLES))]
+    roots = [folder_of_archive(folder_of_input(path)) for path in inputs.paths]
+    inside = [*roots, *_wrap_images(itertools.islice(files, _MOST_SAMPLES))]
+    # Lists may lie in each folder between the input and its images.
+    between = storage.dirname(inside[-1])
+    while any(between.startswith(f"{root}/") for root in roots):
+        inside.append(between)
+        between = storage.dirname(between)
     # Beside a folder of classes are files of other inputs.
-    around = [] if source.description.is_inferred_later else [*map(storage.dirname, inside)]
-    folders = _find_folders([*inside, *around], has_lists=source.name != "voc")
+    has_classes = source.description.is_inferred_later and Content.MASK not in spec.required
+    around = [] if has_classes else [*map(storage.dirname, inside)]
+    folders = _find_folders([*inside, *around])
+    # Pascal VOC reads its own.
+    folders = [one for one in folders if source.name != "voc" or "/ImageSets" not in one]
     found = _find_files(folders, without=inputs.paths)
     for extension in _EXTENSIONS:
         paths = found.get(extension, [])
@@ -123,10 +132,10 @@ def _wrap_images(files: Iterable[str]) -> list[str]:
     return [posixpath.commonpath(folders)] if len(folders) > 1 and are_local else []
 
 
-def _find_folders(around: Sequence[str], *, has_lists: bool) -> list[str]:
+def _find_folders(around: Sequence[str]) -> list[str]:
     """Returns some folders, also folders of lists in them."""
     folders = dict.fromkeys(around)
-    for folder in [*folders] if has_lists else ():
+    for folder in [*folders]:
         with suppress_refusals():
             for name in map(storage.basename, storage.list_folders(folder)):
                 if _FOLDER_OF_LISTS.search(name):

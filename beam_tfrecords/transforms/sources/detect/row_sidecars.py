@@ -157,7 +157,9 @@ def find_folder_labels(tables: Tables, folders: Sequence[str]) -> Iterator[str]:
     """
     names = {posixpath.basename(folder) for folder in folders}
     for path, (table, rows) in tables.items():
-        keys = [name for name in table.columns if sorted(str(row[name]) for row in rows) == sorted(names)]
+        cells = {name: {str(row[name]) for row in rows} for name in table.columns}
+        # A folder may have the frames of a film, whose name has an extension.
+        keys = [name for name, one in cells.items() if len(one) == len(rows) and names <= one | {*map(stem_of, one)}]
         labels = [one.settings["label_column"] for one in suggest_classes(table) if keys]
         if labels:
             yield f"{printable(path)} has {labels[0]!r} of each {keys[0]!r}"

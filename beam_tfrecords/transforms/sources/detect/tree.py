@@ -190,6 +190,11 @@ class FolderTree:
         """The names of the images without their extensions, likewise."""
         return frozenset(posixpath.splitext(name)[0] for name in self.image_names)
 
+    @functools.cached_property
+    def image_words(self) -> frozenset[str]:
+        """The names of the images with and without their extensions; plain numbers may be anything."""
+        return self.image_names | {stem for stem in self.image_stems if not stem.isdecimal()}
+
     def below(self, path: str) -> list[str]:
         """Returns the names of subfolders that contain images at any depth."""
         return sorted(self._below.get(path, ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -43,8 +44,8 @@ def find_companions(tree: FolderTree, root: str, classes: Sequence[str]) -> Iter
     yield from find_files_of_images(tree)
     if root:
         yield from _find_alike(tree, root, classes)
-    # A single class is a question of its own, and the launcher opens no archives that workers list.
-    if root and len(classes) != 1 and storage.archive_of(root) is None:
+    # A single class is a question of its own.
+    if root and len(classes) != 1:
         yield from _find_documents(tree, root)
 
 
@@ -66,7 +67,16 @@ def find_files_of_images(tree: FolderTree) -> Iterator[str]:
 
 
 def _find_documents(tree: FolderTree, root: str) -> Iterator[str]:
-    """Yields the files that name several images and say more about them than a class."""
+    """Yields the files that name several images and say more about them than a class, and globs of those for one."""
+    # A folder of such files has no images.
+    bare = [(path, folder) for path, folder in tree.walk() if not folder.images]
+    kinds = ((path, extension) for path, folder in bare for extension in sorted(_READABLE & {*folder.others}))
+    for path, extension in itertools.islice(kinds, _MOST_DOCUMENTS):
+        names = [name for name in tree.others(path) if name.lower().endswith(extension)]
+        texts = [_read_start(storage.join(root, path, name)) for name in names[:_MOST_PLACES]]
+        named = [{*map(stem_of, _find_named(text.splitlines(), tree.image_words))} for text in texts]
+        if len(named) > 1 and all(len(one) == 1 for one in named):
+            yield posixpath.join(path, f"*{extension}")
     paths = tree.find_others(
         lambda name: posixpath.splitext(name)[1].lower() in _READABLE and not is_about_folder(name)
     )
@@ -93,8 +103,12 @@ def find_rows_of_images(path: str, names: Collection[str]) -> list[str]:
       names: names of the images.
     """
     rows = [row for row in _read_start(path).splitlines() if row.strip()][:_MOST_NAMED]
-    named = {posixpath.basename(word) for row in rows for word in _WORDS.findall(row)} & {*names}
-    return rows if len(named) >= min(_LEAST_NAMED, len(names)) > 0 else []
+    return rows if len(_find_named(rows, names)) >= min(_LEAST_NAMED, len(names)) > 0 else []
+
+
+def _find_named(rows: Sequence[str], names: Collection[str]) -> set[str]:
+    """Returns the names that occur in some rows."""
+    return {posixpath.basename(word) for row in rows for word in _WORDS.findall(row)} & {*names}
 
 
 def _find_alike(tree: FolderTree, root: str, classes: Sequence[str]) -> Iterator[str]:
