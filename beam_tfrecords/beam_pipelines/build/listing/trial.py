@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import math
 import posixpath
 import re
 import tempfile
@@ -24,6 +25,7 @@ from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggest
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import serialize_examples
+from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -32,7 +34,7 @@ from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, name_inputs
 from beam_tfrecords.transforms.sources.meaning.coverage import Coverage, Trial, decide, describe_coverage, measure
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
-from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn, find_drawn_ends
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -181,15 +183,18 @@ def _draft(spec: BuildSpec) -> tuple[list[Suggestion], str]:
     """Suggests a mapping that is drafted from the documents of an input, or says that some may annotate the images."""
     from beam_tfrecords.transforms.sources.meaning.drafting import describe_draft, find_drafts, suggest_drafts
 
-    texts, document = find_drafts(name_inputs(spec.input).paths[0])
+    path = name_inputs(spec.input).paths[0]
+    folder = folder_of_archive(path)
+    moved = {"input": folder} if folder != path else {}
+    texts, document = find_drafts(folder)
     if len(texts) > 1:
-        return suggest_drafts(texts, printable(document)), ""
+        return suggest_drafts(texts, printable(document), **moved), ""
     if not texts:
         hint = "; {} names the images and may annotate them: docs/mappings.md shows how a mapping reads it"
         return [], hint.format(printable(document)) if document else ""
     name = next(one for one in (_DRAFT.format(of) for of in ("", *range(2, 100))) if not storage.exists(one))
     shown = describe_draft(texts[0])
-    settings = {"save_mapping": name, **({"layout": "detection"} if "objects" in shown else {})}
+    settings = {**moved, "save_mapping": name, **({"layout": "detection"} if "objects" in shown else {})}
     return [Suggestion(f"the annotations of {printable(document)} by a drafted mapping, {shown}", settings)], ""
 
 
@@ -387,31 +392,39 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     if is_empty or failed + lacking > most or lacking > spec.max_failures * len(refs):
         return None
     trial = Trial.of(refs, layout.required, is_whole=is_whole)
-    if spec.label_pattern or trial.is_bare:
+    if spec.label_pattern or spec.class_names or trial.is_bare:
         trial = dataclasses.replace(trial, drawn=_find_drawn(refs))
     return dataclasses.replace(trial, failed=failed + lacking) if failed > spec.max_failures * len(refs) else trial
 
 
 def _find_drawn(refs: Sequence[SampleRef]) -> Sequence[str]:
-    """Returns the classes, or the extensions of images without one, whose images look like masks, unlike others."""
-    classes: dict[str, list[str]] = {}
+    """Returns the classes, or else the ends of names, whose images look like masks, unlike others."""
+    classes: dict[str | None, list[str]] = {}
     for ref in refs:
         image = ref.images.get(IMAGE)
         if isinstance(image, File):
-            label = ref.label if isinstance(ref.label, str) else f"*{posixpath.splitext(image.uri)[1]}"
-            classes.setdefault(label, []).append(image.uri)
+            classes.setdefault(ref.label if isinstance(ref.label, str) else None, []).append(image.uri)
+    every = itertools.chain.from_iterable(classes.values())
+    named = {label: uris for label, uris in classes.items() if label is not None}
     drawn = list[str]()
     # Archives may be damaged.
     with suppress_refusals():
-        drawn += find_drawn(classes)
+        drawn += find_drawn(named) or find_drawn_ends(every)
     return tuple(drawn)
 
 
 def _is_valid(ref: SampleRef, *, needs_label: bool, has_one: bool) -> bool:
-    """Whether a sample is listed, and has a label if it needs one, or no more than one."""
+    """Whether a sample is listed, its boxes are numbers, and it has a label if it needs one, or no more than one."""
     if has_one and isinstance(ref.label, list) and len(ref.label) != 1:
         return False
+    if ref.objects and any(map(math.isnan, ref.objects.boxes)) and not _has_masks(ref, ref.objects):
+        return False
     return ref.failure is None and not (needs_label and not {None, ""}.isdisjoint(ref.labels))
+
+
+def _has_masks(ref: SampleRef, objects: Objects) -> bool:
+    """Whether objects have masks, which say their boxes."""
+    return any(objects.polygons) or any(map(is_mask, ref.images))
 
 
 def _has_values(ref: SampleRef, columns: Layout, classes: Sequence[str]) -> bool:

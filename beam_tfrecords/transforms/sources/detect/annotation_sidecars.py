@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.class_files import YOLO_LIST
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
-from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
+from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 
@@ -30,6 +31,7 @@ _DATA_FILES = ("data.yaml", "data.yml", "dataset.yaml")
 _DOCUMENTS = (".json", ".xml", ".pts", ".gt")
 # With more files of one extension, each file annotates a single image.
 _MOST_FILES = 16
+_MOST_EXPORTS = 3
 # Number of files to inspect; further folders are likely to have files of the same tool.
 _MOST_LOOKED_INTO = 4
 # Most image folders to list in a suggestion.
@@ -132,6 +134,11 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
     files = [(path, name) for path, name in every if not _NOT_OBJECTS.search(name)]
     if files:
         yield _read_coco(tree, root, files)
+    if len(files) > len({name for _, name in files}) == 1 and not any(split_in_name(path) for path, _ in files):
+        # An older export of the same annotations, or that of another annotator.
+        for path, name in files[:_MOST_EXPORTS]:
+            read = _read_coco(tree, root, [(path, name)])
+            yield [dataclasses.replace(one, meaning=f"{one.meaning} in {join(path, name)}") for one in read]
     if panoptic := [(path, name) for path, name in every if "panoptic" in name.lower()]:
         what = "the images with the panoptic masks of COCO"
         read = _read_coco(tree, root, panoptic)

@@ -111,6 +111,9 @@ def find_labels(
         yield f"the classes in column {name!r}", {"label_column": name, **several}
         if number == 0:
             yield from _find_heads(cells, rows, labels)
+        if repeats and separators[name] is None:
+            grouped = {"label_column": name, "group_rows": True, "layout": "multilabel"}
+            yield f"the classes in column {name!r} of all rows of an image", grouped
     named_so = {
         name: kind for name, values in cells.items() if name not in labels and (kind := _kind_by_name(name, values))
     }

@@ -36,6 +36,7 @@ from beam_tfrecords.transforms.sources.detect.names import (
     is_container,
     is_known,
     is_wrapper,
+    named_split,
     normalize,
     split_in_name,
 )
@@ -47,6 +48,7 @@ from beam_tfrecords.transforms.splits import split_of_folder
 
 _MOST_DEPTH = 20
 _MOST_CLASSES = 20
+_MOST_ALONE = 3
 _SPLITS = ("train", "validation", "test")
 # Split names that can also be classes, such as a train.
 ALSO_THINGS = frozenset({"train", "tr"})
@@ -192,7 +194,7 @@ def _leads_on(tree: FolderTree, path: str) -> bool:
         if is_container(name):
             return bool(tree.below(path))
     names = tree.below(path)
-    splits = [name for name in names if split_of_folder(name)]
+    splits = [name for name in names if named_split(name)[1]]
     are_splits = len(splits) > 1 or any(tree.below(join(path, one)) for one in names)
     return bool(splits) and len(splits) == len(names) and are_splits
 
@@ -585,16 +587,16 @@ def _two_levels(level: Level) -> Interpretation | None:
     are_classes = len(level.inner[names[0]]) > 1 or all(map(is_container, found))
     # The same classes in each folder make the outer folders variants, such as color and grayscale.
     are_variants = repeats and are_classes and len(shared) == len(found)
-    levels = [] if all(map(split_of_folder, found)) else [[outer]]
-    levels = [[inner], *levels] if are_variants else [*levels, [inner]]
+    are_splits = all(named_split(name)[1] for name in found)
+    levels = [[inner], [outer]] if are_variants else [[outer], [inner]]
     if repeats and are_classes and request.root and not any(level.bases.values()):
-        one = join(base, names[0])
-        alone = [Suggestion(f"the folders in {one} as classes", {"input": request.path(one)})]
+        paths = [join(base, name) for name in names[: _MOST_ALONE if are_splits else 1]]
+        alone = [[Suggestion(f"the folders in {one} as classes", {"input": request.path(one)})] for one in paths]
     depths = "" if len(level.deep) == len(names) else "the images lie at different depths: "
     raise UnclearError(
         f"{depths}the folders {show_names(names)} hold {hold} ({show_names(found)}), so either may be the classes",
-        *levels,
-        alone,
+        *([] if are_splits else levels),
+        *alone,
         code="unclear_class_level",
     )
 

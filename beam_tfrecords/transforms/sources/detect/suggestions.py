@@ -19,6 +19,7 @@ from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
 from beam_tfrecords.transforms.sources.detect.mask_pairs import without_masks
+from beam_tfrecords.transforms.sources.detect.names import named_split
 from beam_tfrecords.transforms.sources.detect.row_sidecars import (
     find_rows,
     find_unclear_tables,
@@ -246,4 +247,5 @@ def _has_samples(tree: FolderTree, request: Request, found: Interpretation) -> b
         labels = {None} if not of_splits else {label for one in of_splits for label in one}
     are_said = request.named or (pattern and len(request.inputs) > 1)
     are_splits = any(label and split_of_folder(label) and label.lower() not in ALSO_THINGS for label in labels)
+    are_splits |= all(label and named_split(label)[1] for label in labels)
     return None not in labels and not are_splits and len(labels) > (0 if are_said else 1)

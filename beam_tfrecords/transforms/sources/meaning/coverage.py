@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import Range, SampleRef, Scalar, is_mask
+from beam_tfrecords.transforms.sources.detect.names import named_split
 from beam_tfrecords.transforms.sources.meaning.facts import Facts
 from beam_tfrecords.transforms.sources.names import printable
 
@@ -67,6 +68,12 @@ class Trial:
     def is_bare(self) -> bool:
         """Whether only images, or only columns, are stored."""
         return self.contents in ({Content.IMAGE}, {Content.COLUMNS})
+
+    @property
+    def are_splits(self) -> bool:
+        """Whether the classes have names of splits, as train2017 and val2017 have."""
+        found = [named_split(label) for label in self.labels if isinstance(label, str)]
+        return 1 < len(found) == len(self.labels) and all(says_little for _, says_little in found)
 
     @classmethod
     def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool) -> Trial:
@@ -167,7 +174,9 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
     def rank(one: tuple[_Offer, Coverage]) -> tuple[bool, bool, bool, bool]:
         coverage = one[1]
         is_part = any(coverage.is_part_of(other) for _, other in tried)
-        return coverage.trial.drawn != (), coverage.trial.is_bare, is_part, coverage.implausible != ""
+        are_no_classes = coverage.trial.drawn != () or coverage.trial.are_splits
+        is_single = len(coverage.trial.labels) == 1 and not coverage.trial.objects
+        return are_no_classes, coverage.trial.is_bare, is_part, coverage.implausible != "" or is_single
 
     offers: list[tuple[_Offer, Coverage]] = []
     for offer, coverage in sorted(tried, key=rank):
@@ -210,6 +219,10 @@ def _find_implausible(trial: Trial) -> str:
         return f"loses {', '.join(map(printable, trial.lost[:_MOST_NAMED]))}"
     if 2 * trial.repeated >= trial.objects > 0:
         return "images have the same objects twice"
+    if trial.are_splits:
+        return "the classes look like splits"
+    if trial.is_whole and trial.samples > trial.num_images > 0 and not trial.is_bare:
+        return f"images are in several samples, {trial.samples:,} in all"
     count = sum(trial.labels.values())
     if count >= _MANY and 2 * len(trial.labels) > count:
         return "nearly each has a class of its own"

@@ -14,7 +14,10 @@ from beam_tfrecords.transforms.sources.names import has_extension, is_about_fold
 
 _MOST_FILES = 20_000
 # Extensions of tables, lists and documents; of more files of one extension in a folder, each may belong to an image.
-_TEXTS, _FEW, _MANY = frozenset({".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml"}), 8, 100
+_TEXTS = frozenset(
+    {".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml", ".xlsx", ".xls", ".ods", ".mat", ".pkl"}
+)
+_FEW, _MANY = 8, 100
 
 
 @dataclasses.dataclass(frozen=True)

@@ -297,10 +297,11 @@ def _find_delimiter(path: str, text: str) -> tuple[str, list[str]]:
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     lines = [line for line in _lines(text) if not line.startswith("#")] or _lines(text)
 
-    def fit(delimiter: str) -> float:
+    def fit(delimiter: str) -> tuple[float, int]:
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
         width = len(rows[0]) if rows else 0
-        return sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0
+        # Names and numbers may have a comma each; the delimiter makes more cells.
+        return (sum(len(row) == width for row in rows) / len(rows), width) if width > 1 else (0.0, 0)
 
     best = max((usual, *_DELIMITERS), key=fit)
     shown = "tabs" if best == "\t" else repr(best)
