@@ -15,11 +15,12 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
-from tests.core.commands import Ran, count_parts, run_command, show_no_progress
+from tests.core.commands import Ran, run_command, show_no_progress
+from tests.core.listing_ways import count_parts, in_job, in_parts
 from tests.core.plain_runner import plain_pipelines, without_reports
 from tests.core.refusal_snapshot import RefusalSnapshot
 
-__all__ = ["count_parts"]
+__all__ = ["count_parts", "in_job", "in_parts"]
 
 PHOTOS = (Path(__file__).parent / "data/photos").resolve()
 BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")

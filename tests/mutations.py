@@ -153,16 +153,17 @@ AREAS = {
     ),
     "labels": Area(
         [f"transforms/{name}.py" for name in ("class_list", "labels", "splits")],
-        [f"core/test_{name}.py" for name in ("class_list", "labels", "splits")],
+        [],
         [
+            *(f"core/test_{name}.py" for name in ("class_list", "labels", "splits")),
             *(f"cases/{name}.yaml" for name in ("class_names", "columns", "folders", "hints", "path_splits", "tables")),
             *("properties/test_classes.py", "beam_pipelines/test_class_order.py"),
         ],
     ),
     "duplicates": Area(
         ["transforms/duplicates/*.py"],
-        ["core/test_duplicates.py"],
-        ["beam_pipelines/test_duplicates.py", "core/test_near_duplicates.py"],
+        [],
+        ["beam_pipelines/test_duplicates.py", "core/test_duplicates.py", "core/test_near_duplicates.py"],
     ),
     "roots": Area(
         ["transforms/sources/image_roots.py", "transforms/sources/tables/flags.py"],

@@ -17,33 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.beam_pipelines.build.listing import list_for_build
-from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
-from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, PipelineJob
-from beam_tfrecords.storage import local
-from beam_tfrecords.transforms.sources.folders import image_folder
-from beam_tfrecords.transforms.sources.tables import parquet_table, table_source, text_table
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.writers import WRITERS, flags_of
 
 FLAGS = ("--image_size=8", "--max_failures=1", "--name=it", "--no_report", "--overwrite")
 ROWS = 300
-PARTS = {
-    (image_folder, "MOST_LISTED_HERE"): 5, (local, "_LEAST_PART"): 7, (table_source, "_LEAST_BYTES"): 0,
-    (text_table, "RANGE_BYTES"): 1000, (parquet_table, "_RANGE_ROWS"): 50,
-}  # fmt: skip
-
-
-@pytest.fixture
-def in_parts(monkeypatch, count_parts):
-    """Has the workers list inputs of any size; returns the numbers of parts."""
-
-    def switch():
-        for (module, name), value in PARTS.items():
-            monkeypatch.setattr(module, name, value)
-        return count_parts()
-
-    return switch
 
 
 @pytest.fixture(scope="module")
@@ -172,22 +150,17 @@ def test_a_refused_input_leaves_nothing_and_is_refused_alike(inputs, tmp_path, c
         ("rows.parquet", 1, "rows.parquet has changed while it was read; run the same command again"),
     ],
 )
-def test_what_changes_before_workers_list_it_is_named(
-    inputs, tmp_path, convert, in_parts, monkeypatch, name, code, says
-):
+def test_what_changes_before_workers_list_it_is_named(inputs, tmp_path, convert, in_parts, name, code, says):
     folder = tmp_path / "in"
     for one in ("cat", "dog"):
         shutil.copytree(inputs / "photos/train/cat", folder / one)
     shutil.copy(inputs / "rows.parquet", tmp_path)
-    in_parts()
-    list_by_workers = list_for_build.list_by_workers
 
-    def change_first(*arguments):
+    def change() -> None:
         shutil.rmtree(folder / "dog")
         os.truncate(tmp_path / "rows.parquet", 3000)
-        list_by_workers(*arguments)
 
-    monkeypatch.setattr(list_for_build, "list_by_workers", change_first)
+    in_parts(before=change)
     words = [f"--input={folder}"] if name == "dog" else [f"--input={tmp_path / name}", "--layout=columns"]
     ran = convert(*words, f"--output={tmp_path / 'out'}")
     assert ran.code == code
@@ -217,22 +190,6 @@ def test_a_changed_image_is_found_and_an_unchanged_input_makes_no_version(
 
 
 # The job of a build.
-
-
-@pytest.fixture
-def in_job(monkeypatch):
-    """Has the job of a build list all inputs that workers can list; its launcher does not wait."""
-
-    def switch():
-        for (module, name), value in list(PARTS.items())[:3]:
-            monkeypatch.setattr(module, name, value)
-        runner = type(find_runner([]))
-        monkeypatch.setattr(runner, "lists_in_job", True)
-        # `submit` of this runner returns after the end of the job.
-        record = JobRecord("DirectRunner", "1", "")
-        monkeypatch.setattr(runner, "submit", lambda _, pipeline, remember: PipelineJob(record, pipeline.run()))
-
-    return switch
 
 
 FUNCTIONS = """

@@ -7,14 +7,11 @@ import dataclasses
 import functools
 import io
 import unittest.mock
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from beam_tfrecords import extras
-from beam_tfrecords.beam_pipelines.build.listing import list_for_build
 from beam_tfrecords.beam_pipelines.messages import progress
 from beam_tfrecords.beam_pipelines.settings import suggested_commands
 from beam_tfrecords.errors import RequestError
@@ -111,19 +108,9 @@ def run_command(*words: Any) -> Ran:
     return Ran(code, out.getvalue(), err.getvalue(), next(iter(refusals), None))
 
 
-@pytest.fixture
-def count_parts(monkeypatch) -> Callable[[], list[int]]:
-    """From its call on, the parts in which workers list an input are counted: one number for each listing."""
-    index = list_for_build.list_by_workers
+def run_there(arguments: Sequence[str], steps: Callable[[Any], Any]) -> None:
+    """Runs a pipeline of the user with the options that `convert` finds out for these arguments."""
+    from beam_tfrecords.beam_pipelines.runners.execution import Execution
+    from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 
-    def count() -> list[int]:
-        counts: list[int] = []
-
-        def counted(parts, *arguments):
-            counts.append(len(parts))
-            index(parts, *arguments)
-
-        monkeypatch.setattr(list_for_build, "list_by_workers", counted)
-        return counts
-
-    return count
+    Execution.prepare(find_runner(arguments), quiet=True).run(steps)

@@ -1,9 +1,8 @@
-"""The search, step by step and without Beam, compared with a dict; dropping, by what is left in the files."""
+"""The search, step by step and without Beam, compared with a dict."""
 
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import hashlib
 import itertools
 import json
@@ -13,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.features.layouts import parse_layout
-from beam_tfrecords.tfrecord import read_records
-from beam_tfrecords.transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound, describe_groups, drop_rows
+from beam_tfrecords.transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound, describe_groups
 from beam_tfrecords.transforms.duplicates.search import (
     DuplicateSearch,
     find_bucket,
@@ -31,22 +28,19 @@ from beam_tfrecords.transforms.duplicates.search import (
     read_images,
 )
 from beam_tfrecords.transforms.parts import GROUP_BYTES, Part, PartPolicy, PartWriter
-from beam_tfrecords.transforms.stats import Stats
-from tests.core.converting import serialize_example
 from tests.core.part_writing import add_row
 
 # Samples whose rows are a group.
 RANGE = GROUP_BYTES // 160
-SEVERAL = parse_layout({"image": "image.encoded", "labels": {"field": "labels.index", "type": "int64"}})
 
 
-def make_search(folder: Path, *, samples: int = 10, drops: bool = True, **changes: Any) -> DuplicateSearch:
+def make_search(folder: Path, *, samples: int = 10, **changes: Any) -> DuplicateSearch:
     """A search in which `test` is the smallest split and `train` the largest."""
     search = DuplicateSearch(
         folder=str(folder),
         listed={"train": samples, "test": 1, "validation": 5},
         row_bytes=160,
-        drops=drops,
+        drops=True,
         near_distance=0,
         layout=parse_layout("tfds"),
         class_names=("cat", "dog"),
@@ -55,9 +49,7 @@ def make_search(folder: Path, *, samples: int = 10, drops: bool = True, **change
     return dataclasses.replace(search, **changes)
 
 
-def write_part(
-    folder: Path, rows: Iterable[tuple[str, str, str | None]], *, split="train", block=0, compression="none"
-) -> Part:
+def write_part(folder: Path, rows: Iterable[tuple[str, str, str | None]], *, split="train", block=0) -> Part:
     """A part with a record for every (key, content hash, label); the record is its key."""
     writer = PartWriter(
         folder=str(folder / "parts"),
@@ -65,7 +57,7 @@ def write_part(
         split=split,
         block=block,
         policy=PartPolicy(),
-        compression=compression,
+        compression="none",
     )
     for key, content_hash, label in rows:
         row = {
@@ -101,10 +93,6 @@ def find(parts: list[Part], search: DuplicateSearch) -> tuple[list[dict], list[D
     found = [describe_groups(bucket, search=search) for bucket in group_by_key(images)]
     files = sorted(file for one in found for file in one.files)
     return [json.loads(line) for file in files for line in Path(file).read_text().splitlines()], found
-
-
-def counts_of(found: list[DuplicatesFound]) -> dict[tuple[str, ...], int]:
-    return dict(Stats.merge(one.stats for one in found).counts)
 
 
 # The first two begin with the same 64 bits and differ.
@@ -168,30 +156,6 @@ def test_ranges_of_the_hash_space_follow_the_order_of_the_hashes(prefixes, bucke
     assert find_bucket(np.sort(np.array(prefixes, dtype=np.uint64)), buckets).tolist() == numbers
 
 
-def test_groups_and_copies_are_counted_and_so_is_what_dropping_changes(tmp_path):
-    same, other = "a" * 64, "b" * 64
-    rows = [("1", same, "cat"), ("2", other, "dog"), ("3", same, "cat"), ("4", other, "cat")]
-    parts = [write_part(tmp_path, rows), write_part(tmp_path, [("5", same, "cat")], split="test")]
-    _, found = find(parts, make_search(tmp_path))
-    assert counts_of(found) == {
-        ("duplicates", "groups"): 2,
-        ("duplicates", "images"): 5,
-        ("duplicates", "groups_across_splits"): 1,
-        ("duplicates", "groups_with_conflicting_labels"): 1,
-        ("written", "train"): -3,
-        ("dropped", "train"): 3,
-        ("class", "train", "cat"): -3,
-        ("pixels", "2"): -3,
-        ("sides", "height"): -3,
-        ("sides", "width"): -6,
-        ("squares", "height"): -3,
-        ("squares", "width"): -12,
-    }
-    _, kept = find(parts, make_search(tmp_path, drops=False))
-    assert {key[0] for key in counts_of(kept)} == {"duplicates"}
-    assert all(not one.dropped for one in kept)
-
-
 def test_parts_without_a_repeated_hash_are_not_read_again(tmp_path):
     hashes = [hashlib.sha256(bytes([number])).hexdigest() for number in range(100)]
     part = write_part(tmp_path, [(content_hash, content_hash, "cat") for content_hash in hashes])
@@ -221,62 +185,6 @@ def test_a_very_frequent_image_is_counted_in_full_and_listed_in_part(tmp_path, r
     assert sum(len(few) for _, few in found.dropped) == copies - 1
     files = list((tmp_path / "duplicates").glob("*.msgpack"))
     assert len(files) == (0 if row_bytes == 160 else 3)
-
-
-def test_several_labels_are_read_from_the_records_and_their_order_makes_no_conflict(tmp_path):
-    writer = PartWriter(
-        folder=str(tmp_path), stem="train", split="train", block=0, policy=PartPolicy(), compression="gzip"
-    )
-    for key, labels, content_hash in (("1", [0, 1], "a"), ("2", [1, 0], "a"), ("3", [0], "b"), ("4", [0, 1], "b")):
-        example = serialize_example(SEVERAL, {"image.encoded": b"", "labels.index": labels})
-        row = {
-            "key": key,
-            "uri": None,
-            "fingerprint": "",
-            "content_hash": 64 * content_hash,
-            "sample_hash": "",
-            "replaced_format": None,
-        }
-        add_row(writer, example, {**row, "label": "cat" if len(labels) == 1 else None, "height": 1, "width": 1})
-    search = make_search(tmp_path, layout=SEVERAL, compression="gzip")
-    (agreeing, conflicting), found = find(writer.close(), search)
-    assert [image["label"] for image in agreeing["images"]] == [["cat", "dog"], ["dog", "cat"]]
-    assert (agreeing["conflicting_labels"], conflicting["conflicting_labels"]) == (False, True)
-    assert counts_of(found)["class", "train", "cat"] == counts_of(found)["class", "train", "dog"] == -2
-
-
-def drop(part: Part, rows: set[int], folder: Path, *, compression="none") -> Part | None:
-    policies = {"train": PartPolicy()}
-    search = make_search(folder, compression=compression, policies=policies)
-    return drop_rows((part, frozenset(rows)), search=search)
-
-
-@pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_a_part_without_its_dropped_rows_is_the_one_that_would_have_been_written_without_them(tmp_path, compression):
-    rows = [(f"{number}.jpg", f"{number:064x}", "cat") for number in range(5)]
-    part = write_part(tmp_path, rows, block=7, compression=compression)
-    left = drop(part, {1, 3, 4}, tmp_path, compression=compression)
-    expected = write_part(tmp_path / "expected", [rows[0], rows[2]], block=7, compression=compression)
-    assert dataclasses.replace(left, uri="", index="") == dataclasses.replace(expected, uri="", index="")
-    assert Path(left.uri).read_bytes() == Path(expected.uri).read_bytes()
-    assert pq.read_table(left.index).equals(pq.read_table(expected.index))
-    data = Path(left.uri).read_bytes()
-    (tmp_path / "stream").write_bytes(gzip.decompress(data) if compression == "gzip" else data)
-    with (tmp_path / "stream").open("rb") as file:
-        assert [record.data for record in read_records(file)] == [b"0.jpg", b"2.jpg"]
-
-
-def test_a_part_that_loses_all_records_is_gone(tmp_path):
-    part = write_part(tmp_path, [("a", "a" * 64, None), ("b", "b" * 64, None)])
-    assert drop(part, {0, 1}, tmp_path) is None
-    assert not (tmp_path / "distinct").exists()
-
-
-def test_a_later_part_of_a_block_keeps_its_number(tmp_path):
-    part = write_part(tmp_path, [("a", "a" * 64, None), ("b", "b" * 64, None)])
-    later = dataclasses.replace(part, number=3)
-    left = drop(later, {0}, tmp_path)
-    assert (left.number, Path(left.uri).name) == (3, "train-000000-0003-0000.tfrecord")
 
 
 def test_an_index_that_lacks_a_row_breaks_the_build_and_both_numbers_are_named(tmp_path):

@@ -1,15 +1,17 @@
-"""Where the findings of `verify` go, and that they are those of one run."""
+"""Where the findings of `verify` go, and that they are those of one run and of a dataset that is there."""
 
 from __future__ import annotations
 
 import json
+import shutil
 
+import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_tfrecords import build, open_dataset
+from beam_tfrecords import BuildError, build, open_dataset
 from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
-from beam_tfrecords.beam_pipelines.verify import find_problems
+from beam_tfrecords.beam_pipelines.verify import find_problems, prepare
 from tests.trees import write_tree
 
 
@@ -26,3 +28,12 @@ def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(tmp_path):
     shard.write_bytes(shard.read_bytes()[:-1])
     assert {one.file for one in find_problems(dataset, execution)} >= {shard.name}
     assert list((tmp_path / "shared").iterdir()) == [other]
+
+
+def test_a_version_that_is_removed_before_its_files_are_read_is_named(tmp_path):
+    dataset = build(
+        input=write_tree(tmp_path / "in", "cat/1.png dog/2.png"), output=tmp_path / "out", versioned=True, quiet=True
+    )
+    shutil.rmtree(dataset.path)
+    with pytest.raises(BuildError, match=f"{dataset.path}: the version was removed while it was read"):
+        find_problems(dataset, prepare([], dataset))

@@ -24,7 +24,7 @@ from tests.docs.pages import PROJECT
 from tests.framing import write_examples
 from tests.pixel_files import save_cifar, save_mnist
 from tests.tiff_files import tiff_of
-from tests.writers import MEANING, WRITERS
+from tests.writers import WRITERS
 
 PHOTOS = (PROJECT / "tests" / "data" / "photos").resolve()
 EMOTIONS = ("surprise", "fear", "happy", "sadness", "disgust", "anger")
@@ -115,7 +115,7 @@ def make_inputs(folder: Path) -> None:
                 archive.add(photo, photo.name)
     for writer in WRITERS.values():
         if writer.source and not (folder / writer.source).exists():
-            writer.write(folder / writer.source, writer.fit(MEANING))
+            writer.make(folder / writer.source)
 
 
 def photos_by_name() -> dict[str, bytes]:

@@ -15,8 +15,7 @@ import croniter
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
-from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
+from tests.core.command_flags import read_flags
 from tests.integration.servers.processes import PROJECT
 
 pytestmark = pytest.mark.nightly
@@ -109,11 +108,8 @@ def test_the_command_is_a_versioned_build(command, tmp_path):
     flags = [
         word.replace("/etc/beam-tfrecords/nightly.yaml", str(spec)) for word in words[words.index("convert") + 1 :]
     ]
-    parsed = parse_arguments(flags)
-    assert set(parsed.raw_values) <= set(SETTINGS)
-    assert parsed.raw_values["versioned"] is True
-    assert parsed.raw_values["keep_versions"] == "7"
-    assert not parsed.beam
+    request, beam = read_flags(flags)
+    assert (request.versioned, request.keep_versions, beam) == (True, 7, [])
 
 
 @pytest.mark.parametrize("command", [command_of_service(), cron_line()[2]], ids=["systemd", "cron"])

@@ -115,11 +115,6 @@ def test_a_feature_of_all_records_needs_no_image(dataset, records):
     assert mixed["label"].tolist() == [example["label"] for example in mixed]
 
 
-def test_a_dataset_shows_itself(dataset, records):
-    assert f"train {len(records)}" in repr(dataset)
-    assert dataset.path in repr(dataset)
-
-
 def test_a_dataset_shows_a_split_whose_samples_were_all_rejected(dataset):
     splits = dataset.manifest["splits"]
     splits = {**splits, "rejected": {**splits["train"], "records": 0, "shards": 0}}

@@ -21,7 +21,7 @@ from beam_tfrecords.dataset.files import LATEST, MANIFEST
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.features.serialize import parse_example
-from beam_tfrecords.tfrecord import Record, RecordError
+from beam_tfrecords.tfrecord import RecordError
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.raw_pixels import as_file
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
@@ -176,24 +176,18 @@ def _open_image(value: bytes) -> Image.Image | None:
         return None
 
 
-def _problem_of(record: Record | RecordError) -> str | None:
-    if isinstance(record, RecordError):
-        return f"record {record.record} at offset {record.offset}: {record}"
-    try:
-        parse_example(record.data)
-    except ValueError as error:
-        return f"record {record.number} at offset {record.offset}: not a tf.train.Example: {error}"
-    return None
-
-
 def _read_examples(files: Sequence[storage.FileEntry]) -> Iterator[dict[str, tuple[str, list[Any]]]]:
     for file in files:
         try:
             for record, _ in scan_file(Partition.of(file)):
-                if (problem := _problem_of(record)) is not None:
-                    raise BuildError(f"{file.path}: {problem}")
-                assert isinstance(record, Record)
-                yield parse_example(record.data)
+                if isinstance(record, RecordError):
+                    raise BuildError(f"{file.path}: record {record.record} at offset {record.offset}: {record}")
+                try:
+                    example = parse_example(record.data)
+                except ValueError as error:
+                    where = f"{file.path}: record {record.number} at offset {record.offset}"
+                    raise BuildError(f"{where}: not a tf.train.Example: {error}") from error
+                yield example
         except SampleError as error:
             raise BuildError(f"{file.path}: {error.detail}") from error
 

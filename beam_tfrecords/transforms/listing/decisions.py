@@ -10,7 +10,7 @@ from beam_tfrecords.transforms.labels import UNLABELLED, ClassNames
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import Value
-from beam_tfrecords.transforms.sources.selection import Selection
+from beam_tfrecords.transforms.sources.selection import class_filter
 from beam_tfrecords.transforms.splits import Splits, assign_splits
 
 
@@ -114,7 +114,7 @@ class SelectClasses:
 
     Attributes:
       classes: the wanted classes.
-      known: as in `Selection.class_filter`.
+      known: as in `class_filter`.
     """
 
     classes: tuple[str, ...]
@@ -128,7 +128,7 @@ class SelectClasses:
 
     def select(self, refs: RefColumns) -> tuple[RefColumns, Sequence[str], int]:
         """Returns the references that stay, the keys of the others, and the number of objects that are left out."""
-        wants = Selection(classes=self.classes).class_filter(self.known)
+        wants = class_filter(self.classes, self.known)
         kept, left, objects, left_objects = list[int](), list[str](), [*refs.each("objects")], 0
         rows = zip(refs.keys, refs.all_labels(), refs.each("failure"), objects, strict=True)
         for place, (key, labels, failure, packed) in enumerate(rows):

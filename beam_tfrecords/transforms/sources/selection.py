@@ -83,27 +83,6 @@ class Selection:
             return "include"
         return None
 
-    def class_filter(self, known: ClassNames | None = None) -> Callable[[Scalar], bool]:
-        """Returns a function that tells whether a label is of a wanted class; a missing label is kept, and fails later.
-
-        Args:
-          known: the classes, if labels may be numbers or ids of classes that `classes` names.
-        """
-        wanted = ClassNames(
-            self.classes, numbers_are_indices=any(whole_number(name) is not None for name in self.classes)
-        )
-        indices = {known.find(name) for name in self.classes} if known else set()
-
-        def wants(label: Scalar) -> bool:
-            if not self.classes or label is None or label == "":
-                return True
-            if known is not None and (index := known.find(label)) is not None:
-                return index in indices
-            parts = label.split("\t", 1) if isinstance(label, str) else [label]
-            return any(wanted.find(part) is not None for part in parts)
-
-        return wants
-
     def check_globs(self, unmatched: Iterable[str], skipped: Iterable[str]) -> None:
         """Checks that every glob matches something.
 
@@ -148,7 +127,7 @@ class Selection:
                 code="setting_not_applicable",
             )
         found = [label for label in labels if label is not None and label != ""]
-        filters = {name: dataclasses.replace(self, classes=(name,)).class_filter(known) for name in self.classes}
+        filters = {name: class_filter((name,), known) for name in self.classes}
         missing = [name for name, wants in filters.items() if not any(map(wants, found))]
         if missing:
             raise RequestError(
@@ -158,6 +137,27 @@ class Selection:
 
 
 EVERYTHING = Selection()
+
+
+def class_filter(classes: tuple[str, ...], known: ClassNames | None = None) -> Callable[[Scalar], bool]:
+    """Returns a function that tells whether a label is of a wanted class; a missing label is kept, and fails later.
+
+    Args:
+      classes: names of the wanted classes.
+      known: the classes, if labels may be numbers or ids of classes that `classes` names.
+    """
+    wanted = ClassNames(classes, numbers_are_indices=any(whole_number(name) is not None for name in classes))
+    indices = {known.find(name) for name in classes} if known else set()
+
+    def wants(label: Scalar) -> bool:
+        if label is None or label == "":
+            return True
+        if known is not None and (index := known.find(label)) is not None:
+            return index in indices
+        parts = label.split("\t", 1) if isinstance(label, str) else [label]
+        return any(wanted.find(part) is not None for part in parts)
+
+    return wants
 
 
 def matches(glob: str, key: str) -> bool:

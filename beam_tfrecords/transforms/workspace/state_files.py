@@ -26,9 +26,13 @@ def write_state(path: str, value: Any) -> None:
 
 
 def read_state(kind: type[Value], path: str) -> Value | None:
-    """Reads a dataclass written by `write_state`; returns None if the file is missing or damaged."""
-    content = read_if_there(path)
-    return None if content is None else parse_state(kind, content)
+    """Reads a dataclass written by `write_state`; returns None if the file is missing, or damaged by a power loss."""
+    hints = get_type_hints(kind)
+    content = read_if_there(path) or b""
+    try:
+        return kind(**read_json(content, fields({}, {name: _CHECKS[hint] for name, hint in hints.items()})))
+    except (ValueError, TypeError):
+        return None
 
 
 def read_small(path: str) -> bytes:
@@ -49,15 +53,6 @@ def read_if_there(path: str, *, read: Callable[[str], bytes] = read_small) -> by
     except OSError as error:
         if storage.is_unanswered(error):
             raise
-        return None
-
-
-def parse_state(kind: type[Value], content: bytes) -> Value | None:
-    """Parses the content of a state file; returns None if it is invalid, such as after a power loss."""
-    hints = get_type_hints(kind)
-    try:
-        return kind(**read_json(content, fields({}, {name: _CHECKS[hint] for name, hint in hints.items()})))
-    except (ValueError, TypeError):
         return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -221,17 +220,6 @@ def test_vectors_of_points_are_where_keypoints_are(
     np.testing.assert_allclose(np.reshape(moved, (2, 2)).T, placed.keypoints[0, :, :2], atol=1e-6)
 
 
-def test_polygons_are_those_of_the_objects_that_are_left():
-    quads = [(10, 0, 40, 0, 40, 20, 10, 20), (80, 20, 120, 20, 100, 60)]
-    objects = boxed((10, 0, 40, 20), (80, 20, 120, 60), (100, 10, 130, 90), polygons=(*map(_pack, quads), b""))
-    placed = place_objects(objects, LABELS, CROPPED, invalid_boxes=InvalidBoxes.REJECT, with_polygons=True)
-    # An object without a polygon has the corners of its whole box, of which one reaches beyond the crop.
-    fields = placed.fields
-    assert fields["objects.polygon_points"] == [3, 4]
-    triangle, box = [0.3, 0.2, 0.7, 0.2, 0.5, 0.6], [0.5, 0.1, 0.8, 0.1, 0.8, 0.9, 0.5, 0.9]
-    assert fields["objects.polygon"] == pytest.approx([*triangle, *box])
-
-
 def test_parts_of_an_object_are_one_polygon_with_lines_between_them():
     parts = pack_polygons([(10, 10, 20, 10, 10, 20), (40, 40, 60, 40, 60, 60, 40, 60)])
     objects = boxed((10, 10, 60, 60), polygons=(parts,))
@@ -241,10 +229,6 @@ def test_parts_of_an_object_are_one_polygon_with_lines_between_them():
     x, y = (polygon * (200, 100)).T
     assert abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2 == pytest.approx(50 + 400)
     assert len(polygon) == 3 + 1 + 4 + 1 + 1
-
-
-def _pack(numbers: Sequence[float]) -> bytes:
-    return pack_polygons([numbers])
 
 
 def test_a_box_that_reaches_beyond_the_image_is_clipped_and_counted():
@@ -263,17 +247,6 @@ def test_rounding_does_not_count_as_clipping():
     placed = place(boxed((-1e-12, 0, 200 + 1e-11, 100)), GEOMETRY)
     assert placed.boxes.tolist() == [[0, 0, 1, 1]]
     assert placed.clipped == 0
-
-
-def test_an_object_outside_the_crop_is_left_out_and_counted():
-    values = {"area": (50, 40, 30), "difficult": (0, 1, 0), "pose": ("Left", "", "Right")}
-    placed = place(boxed((10, 0, 40, 20), (40, 0, 60, 20), (80, 20, 120, 60), values=values), CROPPED)
-    assert placed.boxes.tolist() == [[0, 0, 0.1, 0.2], [0.3, 0.2, 0.7, 0.6]]
-    assert placed.class_names == ("dog", "rat")
-    assert placed.index_columns == {"objects": 2, "objects_clipped": 1, "objects_outside": 1, "objects_invalid": 0}
-    assert placed.values["difficult"] == [1, 0]
-    assert placed.values["pose"] == ["", "Right"]
-    assert placed.values["is_crowd"] == [0, 0]
 
 
 def test_keypoints_are_those_of_the_objects_that_are_left():
@@ -315,15 +288,11 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("box", INVALID.values(), ids=INVALID)
-def test_an_invalid_box_rejects_its_sample(box):
+@each("box", INVALID.values(), ids=INVALID)
+def test_an_invalid_box_rejects_its_sample_or_is_dropped(box):
     with pytest.raises(SampleError, match=r"the box of 'dog' \(xmin.*200 x 100 pixels.*`invalid_boxes=drop`") as error:
         place(boxed((1, 1, 2, 2), box), GEOMETRY)
     assert error.value.reason is FailureReason.INVALID_BOX
-
-
-@pytest.mark.parametrize("box", INVALID.values(), ids=INVALID)
-def test_an_invalid_box_can_be_dropped(box):
     placed = place(boxed((20, 10, 40, 20), box, (0, 0, 200, 100)), GEOMETRY, invalid_boxes=InvalidBoxes.DROP)
     assert placed.boxes.tolist() == [[0.1, 0.1, 0.2, 0.2], [0, 0, 1, 1]]
     assert placed.class_names == ("cat", "rat")
@@ -346,29 +315,6 @@ def convert(convert: ConvertSample, objects: Objects, **changes: Any) -> Convert
 
 def values_of(sample: ConvertedSample) -> dict[str, list[Any]]:
     return {name: values for name, (_, values) in parse_example(sample.example).items() if name != "image/encoded"}
-
-
-def test_an_example_has_the_keys_of_the_object_detection_api():
-    objects = boxed((0, 0, 100, 50), (100, 50, 200, 100), image_id="7", values={"is_crowd": (0, 1)})
-    sample = convert(DETECTION, objects)
-    assert values_of(sample) == {
-        "image/format": [b"jpeg"],
-        "image/height": [32],
-        "image/width": [64],
-        "image/filename": [b"1.png"],
-        "image/source_id": [b"7"],
-        "image/object/bbox/xmin": [0, 0.5],
-        "image/object/bbox/xmax": [0.5, 1],
-        "image/object/bbox/ymin": [0, 0.5],
-        "image/object/bbox/ymax": [0.5, 1],
-        "image/object/class/text": [b"cat", b"dog"],
-        "image/object/class/label": [1, 2],
-        "image/object/is_crowd": [0, 1],
-        "image/object/area": [512, 512],
-        "image/object/difficult": [0, 0],
-    }
-    assert sample.class_names == ("cat", "dog")
-    assert sample.label is None
 
 
 def test_an_image_without_objects_has_empty_features_and_its_key_as_id():
