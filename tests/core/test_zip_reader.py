@@ -6,7 +6,6 @@ import io
 import os
 import random
 import shutil
-import stat
 import struct
 import subprocess
 import tracemalloc
@@ -207,55 +206,7 @@ def test_the_unicode_name_of_info_zip_counts(read):
     assert (sample.key, content(sample)) == ("cat/猫.jpg", b"bytes")
 
 
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_two_members_of_the_same_name_are_two_samples(read):
-    samples, _, _ = read(zip_of("cat/1.jpg", "cat/1.jpg"))
-    assert [sample.key for sample in samples] == ["cat/1.jpg"] * 2
-    assert len({storage.Place.unpack(sample.locator.version).offset for sample in samples}) == 2
-
-
-def test_members_that_are_not_images_are_skipped_and_counted(read):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as written:
-        written.mkdir("cat") if hasattr(written, "mkdir") else written.writestr("cat/", b"")
-        for name in ("cat/a.TXT", "cat/._1.jpg", "__MACOSX/cat/1.jpg", "cat/1.jpg", "cat/README"):
-            written.writestr(name, b"x")
-        written.writestr("cat/page", b"<html>")
-        written.writestr("cat/photo", b"\xff\xd8\xff\xe0" + bytes(2000), zipfile.ZIP_DEFLATED)
-        for name, mode in (("link", stat.S_IFLNK), ("pipe", stat.S_IFIFO), ("file", stat.S_IFREG)):
-            member = zipfile.ZipInfo(f"cat/{name}.jpg")
-            member.external_attr = mode << 16
-            written.writestr(member, b"1.jpg")
-    samples, failure, tally = read(file.getvalue())
-    assert failure is None
-    assert [sample.key for sample in samples] == ["cat/1.jpg", "cat/photo", "cat/file.jpg"]
-    assert dict(tally.counts) == {
-        ".txt": 1, "hidden": 1, "system folder": 1, "not an image": 2, "link": 1, "special": 1
-    }  # fmt: skip
-
-
 # What cannot be read
-
-
-def test_an_encrypted_member_is_refused_by_name(read):
-    data = bytearray(zip_of(*NAMES))
-    for at in (data.index(b"PK\x03\x04", 10) + 6, data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 1) + 8):
-        data[at] |= 1
-    samples, failure, _ = read(bytes(data))
-    assert failure is None
-    assert [sample.failure for sample in samples] == [
-        None,
-        ("unsupported_format", "the member is encrypted; extract the archive with its password"),
-        None,
-    ]
-    assert samples[1].uri.endswith("a.zip#cat/2.jpg")
-
-
-@pytest.mark.parametrize(("method", "name"), [(zipfile.ZIP_BZIP2, "bzip2"), (zipfile.ZIP_LZMA, "LZMA")])
-def test_another_compression_is_refused_by_name(read, method, name):
-    samples, _, _ = read(zip_of("cat/1.jpg", method=method))
-    detail = f"the member is compressed with {name}; expected Deflate or none: extract the archive"
-    assert [sample.failure for sample in samples] == [("unsupported_format", detail)]
 
 
 @pytest.mark.parametrize("data", [b"", b"no archive", b"no archive" * 9000, zip_of(*NAMES)[:-30]])
