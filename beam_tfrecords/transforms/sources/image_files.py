@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -27,7 +28,15 @@ def find_image(image: str, *, roots: Sequence[str], allow_outside_root: bool) ->
             raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
         if found:
             return found[0]
-    return resolve(image, root=roots[-1], allow_outside_root=allow_outside_root)
+    return as_named(resolve(image, root=roots[-1], allow_outside_root=allow_outside_root))
+
+
+def as_named(uri: str) -> str:
+    """Returns the path of a local file whose name has its accents composed, or apart as macOS writes them."""
+    if uri.isascii() or storage.has_scheme(uri):
+        return uri
+    forms = [uri, *(unicodedata.normalize(form, uri) for form in ("NFC", "NFD"))]
+    return next(filter(_exists, dict.fromkeys(forms)), uri)
 
 
 def find_all(image: str, *, roots: Sequence[str], allow_outside_root: bool) -> list[str]:
@@ -41,8 +50,8 @@ def find_all(image: str, *, roots: Sequence[str], allow_outside_root: bool) -> l
     for uri in dict.fromkeys(resolve(image, root=root, allow_outside_root=allow_outside_root) for root in roots):
         if storage.is_web(uri):
             return found or [uri]
-        if _exists(uri):
-            found.append(uri)
+        if _exists(as_named(uri)):
+            found.append(as_named(uri))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -54,7 +55,9 @@ class ImageFinder:
         parts = path.split("/")
         last = parts[-1]
         if last not in self._by_name:
-            others = (unquote(last), _UPLOAD.sub("", last), _UPLOAD.sub("", unquote(last)))
+            others = [unquote(last), _UPLOAD.sub("", last), _UPLOAD.sub("", unquote(last))]
+            # macOS writes accents apart.
+            others += [unicodedata.normalize(form, last) for form in ("NFC", "NFD")]
             last = next((one for one in others if one in self._by_name), "")
         found = self._by_name.get(last, ())
         if has_extension(last):

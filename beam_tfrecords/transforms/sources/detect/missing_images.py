@@ -14,6 +14,8 @@ from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_stems, read_cells
 from beam_tfrecords.transforms.sources.detect.columns import Columns
+from beam_tfrecords.transforms.sources.detect.names import normalize
+from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_rule import shorten
@@ -172,7 +174,7 @@ def _are_missing(names: Sequence[str], roots: Sequence[str]) -> bool:
 
 def _may_exist(path: str) -> bool:
     try:
-        return storage.is_file(path)
+        return storage.is_file(as_named(path))
     except OSError:  # Listing the image reports the error.
         return True
 
@@ -271,7 +273,7 @@ def _add_folders(table: Table, written: str, root: str) -> Iterator[str]:
         words = [{one: str(cells[one][row]) for one in (name, *of_images)} for row in range(rows)]
         for pattern in (posixpath.join(folder, f"{{{name}}}/{written}") for folder in FOLDERS):
             if words and all(
-                one[name] and storage.is_file(storage.join(root, fill_pattern(pattern, one))) for one in words
+                one[name] and storage.is_file(as_named(storage.join(root, fill_pattern(pattern, one)))) for one in words
             ):
                 yield pattern
 
@@ -296,17 +298,17 @@ def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tupl
     others = (place for folder in dict.fromkeys((beside, near)) for place in _find_folders(path, folder))
     for where, prefix in itertools.chain(usual, others):
         for changed in _variants([name.replace("\\", "/").removeprefix(prefix) for name in names]):
-            if all(storage.is_file(storage.join(where, name)) for name in changed):
+            if all(storage.is_file(as_named(storage.join(where, name))) for name in changed):
                 yield changed[0], where
 
 
 def _find_folders(path: str, root: str) -> Iterator[tuple[str, str]]:
     """Yields the folders below a root that have a file of an image's name, and the start of the path to remove."""
-    stem = posixpath.splitext(posixpath.basename(path))[0].lower()
+    stem = normalize(posixpath.splitext(posixpath.basename(path))[0].lower())
     folders = path.split("/")[:-1]
     for entry in storage.list_files(root, limit=_MOST_FILES, literal=True):
         folder, _, name = entry.path.rpartition("/")
-        if posixpath.splitext(name)[0].lower() != stem:
+        if normalize(posixpath.splitext(name)[0].lower()) != stem:
             continue
         for count in range(len(folders) + 1):
             inner = "".join(f"/{one}" for one in folders[count:])

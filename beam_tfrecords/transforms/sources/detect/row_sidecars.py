@@ -24,6 +24,7 @@ from beam_tfrecords.transforms.sources.detect.trial import (
     suppress_refusals,
 )
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, UNNAMED
+from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from beam_tfrecords.transforms.sources.names import printable, stem_of
@@ -435,7 +436,7 @@ def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> 
         (folder, ending)
         for folder in sorted(folders, key=lambda one: (ranks[one], one))[:_MOST_PLACES]
         for ending in sorted(endings)
-        if all(storage.is_file(storage.join(root, posixpath.join(folder, word + ending))) for word in words)
+        if all(storage.is_file(as_named(storage.join(root, posixpath.join(folder, word + ending)))) for word in words)
     ]
     # Of several equally near folders, either may be meant.
     best = [one for one in found if ranks[one[0]] == ranks[found[0][0]]]

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 import pickle
+import unicodedata
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,8 @@ class NamePart(str, enum.Enum):
     def of(self, text: str) -> str:
         """Returns the part of a text that counts."""
         text = text.strip().removeprefix("./")
+        # macOS writes accents apart.
+        text = text if text.isascii() else unicodedata.normalize("NFC", text)
         if self is NamePart.FULL:
             return text
         name = text.replace("\\", "/").rpartition("/")[2]
