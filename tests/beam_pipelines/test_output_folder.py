@@ -9,15 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.build import build as build_module
-from beam_tfrecords.beam_pipelines.build.checks import output
-from beam_tfrecords.beam_pipelines.build.listing import source_opening
-from beam_tfrecords.beam_pipelines.build.output import lock
 from tests.beam_pipelines.dataset_checks import manifest_of, restore_sources, shards_of, spoil_sources
 from tests.each import each
 from tests.trees import write_tree
@@ -215,21 +210,6 @@ with storage.open_write(sys.argv[1], staging=sys.argv[2]) as file:
 # After `_SUCCESS`.
 
 
-def test_a_pipeline_that_a_runner_starts_again_after_it_has_published_publishes_the_same(
-    finished, pets, tmp_path, build, snapshot, monkeypatch
-):
-    run = build_module._run
-
-    def run_twice(*arguments, **options):
-        assert isinstance(run(*arguments, **options), build_module.Published)
-        return run(*arguments, **options)
-
-    monkeypatch.setattr(build_module, "_run", run_twice)
-    again = build(tmp_path / "out", f"--input={pets}", *FLAGS)
-    different = ["manifest.json", "_SUCCESS"]
-    assert snapshot(again, without=different) == snapshot(finished, without=different)
-
-
 def test_a_published_dataset_whose_temporary_files_stay_is_a_success_and_the_next_build_removes_them(
     pets, tmp_path, convert, build, monkeypatch
 ):
@@ -250,43 +230,6 @@ def test_a_published_dataset_whose_temporary_files_stay_is_a_success_and_the_nex
     build(out, f"--input={pets}", *FLAGS, "--seed=1", "--overwrite")
     assert not (out / ".build").exists()
     assert len(shards_of(out)) == 1
-
-
-# Two builds.
-
-
-def test_a_build_that_has_not_listed_anything_keeps_others_away_and_looks_once(pets, tmp_path, convert, monkeypatch):
-    calls: Counter[str] = Counter()
-    refused = []
-
-    def watch(module, name: str) -> None:
-        function = getattr(module, name)
-
-        def count(*arguments, **options):
-            calls[name] += 1
-            return function(*arguments, **options)
-
-        monkeypatch.setattr(module, name, count)
-
-    watch(lock, "check_output")
-    watch(output, "find_replaced_files")
-    watch(source_opening, "open_input")
-    open_source = build_module.open_spec_source
-
-    def open_while_another_build_begins(spec):
-        with monkeypatch.context() as patch:
-            patch.setattr(build_module, "open_spec_source", open_source)
-            refused.append(convert(f"--input={pets}", f"--output={spec.output}", *FLAGS))
-        assert calls == {"check_output": 1, "find_replaced_files": 1}
-        return open_source(spec)
-
-    monkeypatch.setattr(build_module, "open_spec_source", open_while_another_build_begins)
-    ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--layout=tfds")
-    assert ran.code == 0, ran.err
-    assert calls == {"check_output": 1, "find_replaced_files": 1, "open_input": 1}
-    (ran,) = refused
-    assert ran.code == 4
-    assert f"another build is writing to it, process {os.getpid()} on " in ran.err
 
 
 # Places.

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
+from beam_tfrecords.beam_pipelines.build import build as build_module
 from beam_tfrecords.beam_pipelines.build import pipeline
+from beam_tfrecords.beam_pipelines.build.checks import output as output_checks
+from beam_tfrecords.beam_pipelines.build.listing import source_opening
+from beam_tfrecords.beam_pipelines.build.output import lock
 from beam_tfrecords.beam_pipelines.build.output.lock import LockedOutput, lock_output
 from beam_tfrecords.beam_pipelines.build.output.state import describe_builds
 from beam_tfrecords.beam_pipelines.runners.jobs import Run
@@ -16,7 +21,9 @@ from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.storage import lease
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.state_files import write_state
+from tests.beam_pipelines.dataset_checks import shards_of
 from tests.core.storage import dictionary_files
+from tests.trees import write_tree
 
 FLAGS = ["--image_size=8", "--no_report"]
 
@@ -58,6 +65,56 @@ def test_a_launcher_finds_the_dataset_of_a_job_that_has_removed_its_files(photos
     ran = run(*words, "--overwrite", "--seed=1")
     assert ran.code == 0, ran.err
     assert not (tmp_path / "out/.build").exists()
+
+
+def test_a_pipeline_that_a_runner_starts_again_after_it_has_published_publishes_the_same(tmp_path, build, monkeypatch):
+    root = write_tree(tmp_path / "in", "cat/{0..3}.png dog/{4..7}.png")
+    once = build(tmp_path / "once", f"--input={root}", "--name=it", *FLAGS)
+    run = build_module._run
+
+    def run_twice(*arguments, **options):
+        assert isinstance(run(*arguments, **options), build_module.Published)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(build_module, "_run", run_twice)
+    again = build(tmp_path / "out", f"--input={root}", "--name=it", *FLAGS)
+    assert sorted(path.name for path in again.rglob("*")) == sorted(path.name for path in once.rglob("*"))
+    assert shards_of(again) == shards_of(once)
+
+
+def test_a_build_that_has_not_listed_anything_keeps_others_away_and_looks_once(tmp_path, convert, monkeypatch):
+    root = write_tree(tmp_path / "in", "cat/{0..3}.png dog/{4..7}.png")
+    calls: Counter[str] = Counter()
+    refused = []
+
+    def watch(module, name: str) -> None:
+        function = getattr(module, name)
+
+        def count(*arguments, **options):
+            calls[name] += 1
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(module, name, count)
+
+    watch(lock, "check_output")
+    watch(output_checks, "find_replaced_files")
+    watch(source_opening, "open_input")
+    open_source = build_module.open_spec_source
+
+    def open_while_another_build_begins(spec):
+        with monkeypatch.context() as patch:
+            patch.setattr(build_module, "open_spec_source", open_source)
+            refused.append(convert(f"--input={root}", f"--output={spec.output}", *FLAGS))
+        assert calls == {"check_output": 1, "find_replaced_files": 1}
+        return open_source(spec)
+
+    monkeypatch.setattr(build_module, "open_spec_source", open_while_another_build_begins)
+    ran = convert(f"--input={root}", f"--output={tmp_path / 'out'}", *FLAGS, "--layout=tfds")
+    assert ran.code == 0, ran.err
+    assert calls == {"check_output": 1, "find_replaced_files": 1, "open_input": 1}
+    (ran,) = refused
+    assert ran.code == 4
+    assert f"another build is writing to it, process {os.getpid()} on " in ran.err
 
 
 def test_a_build_in_another_container_of_this_host_is_running(tmp_path):
