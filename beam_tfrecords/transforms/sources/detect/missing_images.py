@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
@@ -22,6 +23,9 @@ from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern_columns, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
 from beam_tfrecords.transforms.stats import share_above
+
+# Names of several images in one cell.
+_SEVERAL = re.compile(r"\.\w{3,4}\s*[|;,]\s*\S")
 
 # Number of rows to inspect, and of leading folders that may come from another machine.
 _ROWS = 5
@@ -106,6 +110,12 @@ def _refuse_some_missing(table: Table, rows: Sequence[str], roots: Sequence[str]
     missing = [name for name in names if _are_missing([name], roots)] if allowed < 1 else []
     if len(missing) <= allowed * len(names):
         return
+    if several := next((name for name in missing if _SEVERAL.search(name)), None):
+        raise RequestError(
+            f"{quote_input(table.path)}: {printable(several)} may name several images; expected a name, or a list such "
+            'as ["1.jpg", "2.jpg"]',
+            code="missing_images",
+        )
     raise RequestError(
         f"{quote_input(table.path)}: {len(missing):,} of the {len(names):,} images of the first {len(rows):,} rows "
         f"{'is' if len(missing) == 1 else 'are'} not there: "
