@@ -174,7 +174,9 @@ def _draw_yolo(draft: Draft) -> None:
     draft.files["data.yaml"] = ("".join(lines) + f"nc: {len(classes)}\n{shape}names: {names}\n").encode()
     if style != "boxes":
         kind = "keypoints" if style == "pose" else "polygon"
-        draft.roles.append(Role(kind, (kind, f"{kind.rstrip('s')}s", "pose", "points", "mask", "masks", "polygons")))
+        draft.roles.append(
+            Role(kind, (kind, f"{kind.rstrip('s')}s", "pose", "points", "mask", "masks", "polygons", "outlines"))
+        )
     _set_labels(draft, objects, "names")
     draft.settings["input"] = chance.choice(("{root}/data.yaml", "{root}"))
     if draft.settings["input"] == "{root}" and chance.random() < 0.7:

@@ -117,7 +117,10 @@ def _is_part(settings: Mapping[str, Any], whole: Any) -> bool:
     if settings.get("input") is None:
         return False
     paths, all_paths = _paths_of(settings["input"]), _paths_of(whole)
-    is_below = all(any(path.startswith(f"{one}/") for one in all_paths) and os.path.isdir(path) for path in paths)
+    is_below = all(
+        any(path.startswith(f"{one}#/") or (path.startswith(f"{one}/") and os.path.isdir(path)) for one in all_paths)
+        for path in paths
+    )
     return is_below or paths < all_paths
 
 
