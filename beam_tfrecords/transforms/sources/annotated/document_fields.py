@@ -18,6 +18,7 @@ _TAKE_ALL = frozenset({"elements", "items", "flags", "values", "keys"})
 _POINT = frozenset({"x", "y", "X", "Y"})
 _SHAPE = re.compile(r"[xy]\w*|c[xy]|[wh]|angle|pt\w*|point\w*")
 _ROOT = "@"
+_NESTED = (dict, list)  # A union of types would be made anew for each value.
 
 
 @dataclasses.dataclass(slots=True)
@@ -103,23 +104,21 @@ class DocumentFields:
         """Counts the fields in a field."""
         if isinstance(node, list):
             for one in node:
-                if isinstance(one, dict | list):
+                if isinstance(one, _NESTED):
                     if field.elements is None:
                         is_whole = field.is_whole and bool(field.path)
                         field.elements = _Field(f"{field.path}[]", field.role, is_whole, field.is_shape)
                     self._see(one, field.elements)
-            return
-        if not isinstance(node, dict):
-            return
-        for name, value in node.items():
-            one = field.below.get(name) or self._find(name, field)
-            if one is field.others:
-                self._see(value, one)
-            # Many programs write fields without a value.
-            elif value or value == 0:
-                one.count += 1
-                if one.role is not None and isinstance(value, dict | list) and not _are_runs(value, one):
-                    self._see(value, one)
+        elif isinstance(node, dict):
+            for name, value in node.items():
+                below = field.below.get(name) or self._find(name, field)
+                if below is field.others:
+                    self._see(value, below)
+                # Many programs write fields without a value.
+                elif value or value == 0:
+                    below.count += 1
+                    if isinstance(value, _NESTED) and below.role is not None and not _are_runs(value, below):
+                        self._see(value, below)
 
     def _find(self, name: str, field: _Field) -> _Field:
         """Returns the field of a name in another."""

@@ -451,7 +451,8 @@ class DocumentSource(AnnotatedSource):
                     raise node
                 self._total += 1
                 name = document.stem if has_stem else _find_text(self.mapping.image, node)
-                one = one._replace(key=key if has_stem or not name else key_of_path(name))
+                if name and not has_stem:
+                    one = one._replace(key=key_of_path(name))
                 found = self._finders[document.roots].find(name, document.below)
                 if found is None:
                     is_meant = not is_one or document.is_given or self._is_known or self._is_annotated(node, document)
@@ -504,18 +505,17 @@ class DocumentSource(AnnotatedSource):
         names = self._find_names(node, document)
         if names:
             self._silent = [one for one in self._silent if one is not mapping.class_names]
-        if mapping.objects:
-            objects = self._reader.read(node, names)
-            one = one._replace(objects=objects, label=self._classes(objects))
+        objects = self._reader.read(node, names) if mapping.objects else None
+        label = None if objects is None else self._classes(objects)
         if mapping.label and Content.LABEL in needs.contents:
             labels = name_classes(mapping.label.find(node), names, "label")
-            one = one._replace(label=labels if len(labels) > 1 else next(iter(labels), None))
+            label = labels if len(labels) > 1 else next(iter(labels), None)
         columns = {
             column: read_value({column: expression.find(node)}, column)
             for column, expression in mapping.values.items()
             if needs.takes_all or column in (needs.columns or ())
         }
-        return one._replace(columns=columns)
+        return one._replace(objects=objects, label=label, columns=columns)
 
     def _is_annotated(self, node: Any, document: _Document) -> bool:
         label = self.mapping.label

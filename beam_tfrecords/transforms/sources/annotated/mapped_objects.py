@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import contextlib
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -368,8 +367,10 @@ def _flatten(value: Any) -> list[float]:
         return [as_number(value.get(name, value.get(name.upper()))) for name in ("x", "y")]
     if isinstance(value, list | tuple):
         if (types := {*map(type, value)}) <= _PLAIN or types == {str}:
-            with contextlib.suppress(OverflowError, ValueError):  # A text may have several numbers.
+            try:
                 return [*map(float, value)]
+            except (OverflowError, ValueError):  # A text may have several numbers.
+                pass
         return [number for one in value for number in _flatten(one)]
     return [as_number(value)]
 
