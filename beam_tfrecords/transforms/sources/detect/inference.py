@@ -37,6 +37,7 @@ from beam_tfrecords.transforms.sources.detect.row_sidecars import (
 )
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.meaning.companions import (
     find_companions,
     find_rows_of_images,
@@ -136,7 +137,12 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
             classes.setdefault(label, []).extend(request.path(join(path, name)) for _, name in folder.names)
     whole = Suggestion("all folders as classes", {"class_names": ",".join(classes)})
     may_be_named = len(classes) <= _MOST_CLASSES and not any("," in name for name in classes)
-    if drawn := find_drawn(classes):
+    drawn, ends = list[str](), list[str]()
+    # Archives may be damaged, or replaced in the meantime; their images are rejected then.
+    with suppress_refusals():
+        drawn += find_drawn(classes)
+        ends += find_drawn_ends(itertools.chain.from_iterable(classes.values()))
+    if drawn:
         folders = [path for path in _class_folders(found, tree) if storage.basename(path) in drawn]
         left = Suggestion(f"the images outside {show_names(folders)}", exclude(folders, request, tree))
         error = UnclearError(
@@ -146,7 +152,7 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
             code="images_and_masks",
         )
         raise refuse(error, tree, request)
-    if ends := find_drawn_ends(itertools.chain.from_iterable(classes.values())):
+    if ends:
         error = UnclearError(
             f"the images {show_names(ends)} have few values, like masks, unlike the others",
             [Suggestion("the others", {"exclude": [*request.spec.exclude, *ends]})],
@@ -187,7 +193,9 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
         what = f"lists of splits ({', '.join(map(printable, lists))})" if is_read else ""
     classes, root = _class_folders(found, tree), request.root or ""
     used = {one.path for one in found.lists.values()}
-    companions = [] if what else [one for one in find_companions(tree, root, classes) if one not in used]
+    companions = list[str]()
+    with suppress_refusals():
+        companions += () if what else (one for one in find_companions(tree, root, classes) if one not in used)
     read = read_tables(tree, root) if root and not (what or companions) else {}
     rows = []
     # A single class is a question of its own.

@@ -170,12 +170,13 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
     Args:
       tried: offers and their coverage, in the order that decides between equals.
     """
+    has_several = any(len(other.trial.labels) > 1 or other.trial.objects for _, other in tried)
 
     def rank(one: tuple[_Offer, Coverage]) -> tuple[bool, bool, bool, bool]:
         coverage = one[1]
         is_part = any(coverage.is_part_of(other) for _, other in tried)
         are_no_classes = coverage.trial.drawn != () or coverage.trial.are_splits
-        is_single = len(coverage.trial.labels) == 1 and not coverage.trial.objects
+        is_single = len(coverage.trial.labels) == 1 and not coverage.trial.objects and has_several
         return are_no_classes, coverage.trial.is_bare, is_part, coverage.implausible != "" or is_single
 
     offers: list[tuple[_Offer, Coverage]] = []
