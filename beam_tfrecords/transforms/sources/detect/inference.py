@@ -45,9 +45,12 @@ from beam_tfrecords.transforms.sources.meaning.companions import (
 )
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn, find_drawn_ends
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.registry import source_of_file
 
 _MOST_NAMED = 3
 _MOST_CLASSES = 20
+# Images of a tar whose masks are looked for.
+_MOST_OF_TAR = 1000
 # Format of annotations -> what its files may hold.
 _ANNOTATIONS = {
     "COCO": "boxes, polygons, keypoints or captions",
@@ -131,7 +134,10 @@ def _class_folders(found: Interpretation, tree: FolderTree) -> list[str]:
 def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> None:
     """Raises an error if the images of some class folders, or of some names, look like masks, unlike the others."""
     classes: dict[str, list[str]] = {}
-    for path, folder in tree.walk() if request.root is not None else ():
+    archive = storage.archive_of(request.root or "")
+    # To find a member of a large tar takes as long as to list it.
+    is_large = archive is not None and source_of_file(archive) == "tar" and tree.total() > _MOST_OF_TAR
+    for path, folder in tree.walk() if request.root is not None and not is_large else ():
         label = found.place(f"{path}/")[0] if folder.images else None
         if label is not None:
             classes.setdefault(label, []).extend(request.path(join(path, name)) for _, name in folder.names)
