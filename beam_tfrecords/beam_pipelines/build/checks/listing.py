@@ -126,7 +126,7 @@ def check_listing(
         # Most requests need no such lists.
         from beam_tfrecords.beam_pipelines.build.checks.split_lists import check_split_lists
 
-        check_split_lists(spec, source, listing)
+        check_split_lists(spec, source, listing, tally)
     if spec.where is not None and spec.map is None:
         # Only conditions need pyarrow here.
         from beam_tfrecords.transforms.blocks.filtering import Condition

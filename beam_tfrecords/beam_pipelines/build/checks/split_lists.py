@@ -22,6 +22,7 @@ from beam_tfrecords.transforms.sources.inputs import folder_of_archive, folder_o
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, split_of_folder
 from beam_tfrecords.transforms.stats import share_above
 
@@ -35,8 +36,14 @@ _FOLDER_OF_LISTS = re.compile(r"(?:sets?|splits?|lists?|metadata)$", re.IGNORECA
 _MOST_LISTED, _MOST_FILES, _MOST_BYTES, _MOST_SAMPLES = 20_000, 32, 64 << 20, 200
 
 
-def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None:
+def check_split_lists(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:
     """Checks that no lists beside the input say the splits of its images.
+
+    Args:
+      spec: the request.
+      source: the listed source.
+      listing: its samples.
+      tally: files that are not samples.
 
     Raises:
       RequestError: such lists name the images; offers to read them.
@@ -44,6 +51,12 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing) -> None
     inputs = name_inputs(spec.input)
     says_splits = bool(inputs.splits) or not spec.splits.are_auto or bool(spec.join)
     if says_splits or len(listing.samples) > 1:
+        return
+    # To look into a tar takes as long as to list it, and its listing has counted all files.
+    are_archives = source.description.is_inferred_later and all(
+        map(storage.archive_of, map(folder_of_archive, inputs.paths))
+    )
+    if are_archives and not {*_EXTENSIONS, _JSON} & tally.counts.keys():
         return
     from beam_tfrecords.transforms.listing.listing import read_light
 

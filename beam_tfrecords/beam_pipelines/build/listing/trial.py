@@ -359,7 +359,7 @@ def _list(spec: BuildSpec, source: Source) -> tuple[list[SampleRef], Sequence[st
         classes = check_listing(spec, source, listing, tally)
         # Whoever names a folder means the lists beside its tables, too.
         if source.name in _TABLES:
-            check_split_lists(spec, source, listing)
+            check_split_lists(spec, source, listing, tally)
         resolve_arrays(spec, source, listing, tally)
         resolve_heads(spec, source, listing, tally, {})
         has_places = {Content.OBJECTS, Content.MASK, Content.OBJECT_MASKS} & spec.required
