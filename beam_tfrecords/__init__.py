@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from beam_tfrecords.reading.records import Records
     from beam_tfrecords.reading.tf_data import load
     from beam_tfrecords.transforms.mapping.sample import Sample
+    from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
     from beam_tfrecords.transforms.sink import WriteTFRecordShards
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Records",
     "RequestError",
     "Sample",
+    "SampleObjects",
     "Shard",
     "WriteDataset",
     "WriteTFRecordShards",
@@ -63,6 +65,7 @@ _OBJECTS = {
     "ReadSamples": "beam_tfrecords.beam_pipelines.build.sample_transforms:ReadSamples",
     "Records": "beam_tfrecords.reading.records:Records",
     "Sample": "beam_tfrecords.transforms.mapping.sample:Sample",
+    "SampleObjects": "beam_tfrecords.transforms.mapping.sample_objects:SampleObjects",
     "Shard": "beam_tfrecords.dataset.manifest:Shard",
     "WriteDataset": "beam_tfrecords.beam_pipelines.build.write_dataset:WriteDataset",
     "WriteTFRecordShards": "beam_tfrecords.transforms.sink:WriteTFRecordShards",

@@ -138,7 +138,7 @@ def test_a_script_without_a_main_guard_runs_a_build_and_ends(folder, fails):
 def test_dir_shows_what_is_public():
     errors = {"BuildError", "LimitError", "OutputLockedError", "RequestError"}
     transforms = {"ConvertSamples", "ReadSamples", "WriteDataset", "WriteTFRecordShards"}
-    kinds = {"Dataset", "Plan", "Records", "Sample", "Shard"} | transforms
+    kinds = {"Dataset", "Plan", "Records", "Sample", "SampleObjects", "Shard"} | transforms
     functions = {"build", "convert", "load", "mix", "open_dataset", "plan", "verify"}
     assert {*beam_tfrecords.__all__} == functions | kinds | errors
     assert {*dir(beam_tfrecords)} == {*beam_tfrecords.__all__, "__version__"}

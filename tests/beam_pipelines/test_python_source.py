@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from beam_tfrecords import BuildError, Sample, build, open_dataset, plan
+from beam_tfrecords import BuildError, Sample, SampleObjects, build, open_dataset, plan
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.refusals import Refusal, refuses
 

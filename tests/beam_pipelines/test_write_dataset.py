@@ -19,7 +19,7 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_tfrecords import OutputLockedError, Sample, WriteDataset, build, open_dataset
+from beam_tfrecords import OutputLockedError, Sample, SampleObjects, WriteDataset, build, open_dataset
 from beam_tfrecords.beam_pipelines.build.output import lock
 from beam_tfrecords.dataset.files import LATEST
 from beam_tfrecords.features.layouts import parse_layout
@@ -61,15 +61,11 @@ def pixel_samples() -> Iterator[Sample]:
         pixels = random.integers(0, 256, (9, 11, 3), np.uint8)
         mask = (pixels[..., 0] > 128).astype(np.uint8)
         boxes = np.array([[1.0, 1.0, 5.0 + number % 3, 6.0]])
-        objects = {"boxes": boxes, "labels": ["ab"[number % 2]]}
+        objects = SampleObjects(boxes, ["ab"[number % 2]])
         columns = {"weight": number / 8, "tags": ["x", "y"][: number % 3]}
-        yield Sample(number, image=pixels, mask=mask, label=number % 2, columns=columns, objects=_objects(**objects))
-
-
-def _objects(**attributes: Any) -> Any:
-    from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
-
-    return SampleObjects(**attributes)
+        yield Sample(
+            number, image=pixels, mask=mask, label=number % 2, columns=columns, objects=SampleObjects(**objects)
+        )
 
 
 def file_samples() -> Iterator[Sample]:
