@@ -124,7 +124,8 @@ def _npz(data: bytes, extra: Extra) -> bytes:
     out = io.BytesIO()
     more = np.array([extra.cell] * length) if extra.draw.random() < 0.8 else np.array(7)
     np.savez(out, **arrays, **{extra.name.replace(".", "_"): more})
-    extra.name = extra.name.replace(".", "_")
+    # Columns of arrays have plain names.
+    extra.name = extra.name.replace(".", "_").replace(" ", "_")
     return out.getvalue()
 
 
@@ -218,7 +219,7 @@ def _add_files(folder: Path, settings: Settings, draw: random.Random) -> Sequenc
             return ()
         save(path, _content_of(name))
         names.append(name)
-    names.append("images in 'more'")
+    names += ["images in 'more'", "split folders (more)"]
     return [*names, f"*{Path(form).suffix}", form[2:].partition(".")[0] or form] if "{}" in form else names
 
 
