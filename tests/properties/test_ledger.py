@@ -124,8 +124,7 @@ def _npz(data: bytes, extra: Extra) -> bytes:
     out = io.BytesIO()
     more = np.array([extra.cell] * length) if extra.draw.random() < 0.8 else np.array(7)
     np.savez(out, **arrays, **{extra.name.replace(".", "_"): more})
-    # Columns of arrays have plain names.
-    extra.name = extra.name.replace(".", "_").replace(" ", "_")
+    extra.name = extra.name.replace(".", "_")
     return out.getvalue()
 
 
@@ -193,7 +192,8 @@ def _add_field(folder: Path, settings: Settings, draw: random.Random) -> Sequenc
         if one == path or (are_alike and one.suffix == path.suffix):
             draw.setstate(state)
             one.write_bytes(_CHANGES[one.suffix](one.read_bytes(), extra))
-    return [extra.name, f"/{path.name}`: "]  # A refusal may name the file alone.
+    # Columns of arrays have plain names, and a refusal may name the file alone.
+    return [extra.name, extra.name.replace(" ", "_"), f"/{path.name}`: "]
 
 
 def _add_files(folder: Path, settings: Settings, draw: random.Random) -> Sequence[str]:
