@@ -50,8 +50,9 @@ def find_all(image: str, *, roots: Sequence[str], allow_outside_root: bool) -> l
     for uri in dict.fromkeys(resolve(image, root=root, allow_outside_root=allow_outside_root) for root in roots):
         if storage.is_web(uri):
             return found or [uri]
-        if _exists(as_named(uri)):
-            found.append(as_named(uri))
+        uri = as_named(uri)
+        if _exists(uri):
+            found.append(uri)
     return found
 
 

@@ -148,24 +148,24 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
     with suppress_refusals():
         drawn += find_drawn(classes)
         ends += find_drawn_ends(itertools.chain.from_iterable(classes.values()))
+    if not (drawn or ends):
+        return
     if drawn:
         folders = [path for path in _class_folders(found, tree) if storage.basename(path) in drawn]
-        left = Suggestion(f"the images outside {show_names(folders)}", exclude(folders, request, tree))
-        error = UnclearError(
-            f"the images in {show_names(folders)} have few values, like masks, unlike those of the other classes",
-            [left] if folders else [],
-            [whole] if may_be_named else [],
-            code="images_and_masks",
+        seen, others = f"in {show_names(folders)}", "those of the other classes"
+        left = [Suggestion(f"the images outside {show_names(folders)}", exclude(folders, request, tree))] * bool(
+            folders
         )
-        raise refuse(error, tree, request)
-    if ends:
-        error = UnclearError(
-            f"the images {show_names(ends)} have few values, like masks, unlike the others",
-            [Suggestion("the others", {"exclude": [*request.spec.exclude, *ends]})],
-            [whole] if may_be_named else [],
-            code="images_and_masks",
-        )
-        raise refuse(error, tree, request)
+    else:
+        seen, others = show_names(ends), "the others"
+        left = [Suggestion("the others", {"exclude": [*request.spec.exclude, *ends]})]
+    error = UnclearError(
+        f"the images {seen} have few values, like masks, unlike {others}",
+        left,
+        [whole] if may_be_named else [],
+        code="images_and_masks",
+    )
+    raise refuse(error, tree, request)
 
 
 def _move_images(lists: Sequence[str], found: Interpretation, tree: FolderTree, root: str | None) -> bool:
