@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
@@ -121,9 +121,14 @@ def _looks_for_classes(request: Request) -> bool:
 def _describe_classes(found: Interpretation, tree: FolderTree) -> Iterator[str]:
     """Yields a note on folders that may be classes, for a layout without labels."""
     folders = {found.place(f"{path}/")[0] for path, folder in tree.walk() if folder.images and path}
-    names = sorted(name for name in folders if name is not None and not is_known(name))
-    if len(names) > 1:
-        yield f"the layout does not store the folders {show_names(names)}, which may be classes"
+    yield from describe_unstored("folders", filter(None, folders))
+
+
+def describe_unstored(what: str, names: Iterable[str]) -> Iterator[str]:
+    """Yields a note on folders or inputs that may be classes, for a layout without labels."""
+    others = sorted(name for name in names if not is_known(name))
+    if len(others) > 1:
+        yield f"the layout does not store the {what} {show_names(others)}, which may be classes"
 
 
 def _class_folders(found: Interpretation, tree: FolderTree) -> list[str]:

@@ -15,9 +15,8 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image, plain_files
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
-from beam_tfrecords.transforms.sources.detect.inference import infer_folders
-from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, show_names
-from beam_tfrecords.transforms.sources.detect.names import is_known
+from beam_tfrecords.transforms.sources.detect.inference import describe_unstored, infer_folders
+from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.folders.mask_files import (
@@ -214,9 +213,7 @@ class ImageFolder(InferredSource):
         self._describe(provides=self.description.provides | (of_masks if self._has_masks else frozenset()))
         self.notes += describe_splits({root.folder: root.split for root in roots}, request.inputs)
         names = {root.key_prefix.strip("/") for root in roots if root.split is None} - {""}
-        others = sorted(name for name in names if not is_known(name))
-        if len(others) > 1 and Content.LABEL not in needs.contents:
-            self.notes.append(f"the layout does not store the inputs {show_names(others)}, which may be classes")
+        self.notes += [] if Content.LABEL in needs.contents else describe_unstored("inputs", names)
 
     def read(self, partition: Partition, tally: Tally, staging: StagingFiles) -> Iterator[SampleRef | RefColumns]:
         """Yields a reference to each image, in the listing order of the storage."""
