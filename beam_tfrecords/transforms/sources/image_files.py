@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import unicodedata
@@ -32,11 +33,21 @@ def find_image(image: str, *, roots: Sequence[str], allow_outside_root: bool) ->
 
 
 def as_named(uri: str) -> str:
-    """Returns the path of a local file whose name has its accents composed, or apart as macOS writes them."""
+    """Returns the path of a local file whose name has its accents composed, or apart as macOS writes them.
+
+    A path that cannot be looked at stays as it is; whoever reads it reports the error.
+
+    Raises:
+      BuildError: a service fault.
+    """
     if uri.isascii() or storage.has_scheme(uri):
         return uri
     forms = [uri, *(unicodedata.normalize(form, uri) for form in ("NFC", "NFD"))]
-    return next(filter(_exists, dict.fromkeys(forms)), uri)
+    with contextlib.suppress(OSError):
+        for form in dict.fromkeys(forms):
+            if retry_faults(form, functools.partial(storage.exists, form)):
+                return form
+    return uri
 
 
 def find_all(image: str, *, roots: Sequence[str], allow_outside_root: bool) -> list[str]:
