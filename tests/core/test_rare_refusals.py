@@ -122,4 +122,4 @@ def test_a_function_that_holds_what_cannot_be_pickled_is_refused(tmp_path):
 def test_a_column_without_images_is_no_image_column(tmp_path):
     pq.write_table(pa.table({"a": pa.array([b"1"]), "note": ["x"], "label": [1]}), tmp_path / "a.parquet")
     with refuses("column_without_images", "image_column", says=["'note'"]):
-        plan(tmp_path / "a.parquet", "out", source="hf_parquet", image_column="a,note")
+        plan(tmp_path / "a.parquet", tmp_path / "out", source="hf_parquet", image_column="a,note")
