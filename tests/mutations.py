@@ -197,6 +197,8 @@ TURNED = {
 LIBRARIES = ("apache_beam", "pyarrow.parquet", "cv2", "hypothesis", "tensorflow")
 COMMAND = [sys.executable, "-m", "pytest"]
 CASES = "cases/test_cases.py"
+# Runs tests within seconds; returns the first that fails, or nothing.
+Run = Callable[[Sequence[str], float], str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -504,36 +506,39 @@ class Gate:
     def __init__(self, area: Area, reached: Reached, copy: Path) -> None:
         self._area, self._reached, self._copy = area, reached, copy
         self._killed: Counter[str] = Counter()
+        # Test that has killed a mutant -> whether it fails without a mutant too, so that it kills none.
+        self._fails_anyway: dict[str, bool] = {}
 
     def compare(self, mutations: Sequence[tuple[int, Mutation]]) -> None:
         """Prints for each mutant which test kills it."""
         changed = {number: changed_functions(one) for number, one in mutations}
         for number, mutation in mutations:
             if changed[number] is None:
-                self._try(number, mutation, self._import_and_run)
+                self._try(number, mutation, self._import_and_run, self._import_and_run)
         tests = [test for test in self._reached.seconds if tests_in([*self._area.new, *self._area.old], [test])]
 
         def work(run: Callable[..., str]) -> None:
-            quickest = sorted(tests, key=self._reached.seconds.__getitem__)[:20]
-            if problem := run("", [], quickest, 300):
-                print(f"without a mutant: {problem}", flush=True)
-                return
             for number, mutation in mutations:
                 if changed[number] is not None:
-                    self._try(number, mutation, functools.partial(run, mutation.path, changed[number]))
+                    run_changed = functools.partial(run, mutation.path, changed[number])
+                    self._try(number, mutation, run_changed, functools.partial(run, "", []))
 
         run_pytest(self._copy, tests, Collected(self._copy, work))
         killed = self._killed
         print(f"{killed.total()} mutants: new tests kill {killed['new']}, old ones alone {killed['old']}")
 
-    def _try(self, number: int, mutation: Mutation, run: Callable[[Sequence[str], float], str]) -> None:
+    def _try(self, number: int, mutation: Mutation, run: Run, run_unchanged: Run) -> None:
         tests, killer = self._reached.tests_of(mutation), ""
-        with mutated(mutation, self._copy):
-            for name, paths in (("new", self._area.new), ("old", self._area.old)):
-                some = tests_in(paths, tests)
-                limit = 120 + 10 * sum(self._reached.seconds[test] for test in some)
-                if not killer and some and (test := run(some, limit)):
-                    killer = f"{name}: {test}"
+        for name, paths in (("new", self._area.new), ("old", self._area.old)):
+            while not killer and (some := [one for one in tests_in(paths, tests) if not self._fails_anyway.get(one)]):
+                with mutated(mutation, self._copy):
+                    failed = run(some, 120 + 10 * sum(self._reached.seconds[test] for test in some))
+                if failed in some and failed not in self._fails_anyway:
+                    self._fails_anyway[failed] = bool(run_unchanged([failed], 300))
+                    print(f"fails without a mutant: {failed}\n" * self._fails_anyway[failed], end="", flush=True)
+                if not self._fails_anyway.get(failed):
+                    killer = f"{name}: {failed}" if failed else ""
+                    break
         self._killed[killer[:3]] += 1
         print(f"{number} {killer or '-'}\n    {mutation}", flush=True)
 
