@@ -28,7 +28,7 @@ FOLLOWED = {
     "allow more, or set less with `max_image_memory`": "integration/test_memory_kills.py",
     "or allow a share of the samples with `max_failures`": "beam_pipelines/test_sample_transforms.py",
     "only has an effect with `map`; use, for example,": "beam_pipelines/test_wrong_requests.py",
-    "give it in `beam_arguments`, as --{}": "core/settings/test_habits.py",
+    "give it in `beam_arguments`, as --{}": "beam_pipelines/test_habits.py",
 }
 _IS_HINT = re.compile(
     r"\b(?:say|use|leave|lower|set|give|run|read it)\b[^`;.]{0,60}(?:`[a-z_]+[`=]|--[a-z])|\bor `[a-z_]+="

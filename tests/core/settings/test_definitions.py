@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
-from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec, show_flags
+from beam_tfrecords.beam_pipelines.settings.definitions import RUNNER_FLAGS, SETTINGS, read_build_spec, show_flags
 from tests.package_code import PACKAGE, package_nodes
 
 ROOT = Path(__file__).parents[3]
@@ -77,6 +78,20 @@ def test_errors_of_transforms_quote_settings_that_exist_and_never_dashes():
         # A name of a setting has an end: a backtick, or a value.
         unknown = [name for name in re.findall(r"`([a-z]+_[a-z_]+)[=`]", message) if name not in known]
         assert not unknown, place
+
+
+def test_every_meaning_of_a_habit_is_a_setting_or_a_flag_and_takes_its_value():
+    habits = yaml.safe_load((PACKAGE / "habits.yaml").read_text("utf-8"))
+    others = {*RUNNER_FLAGS, "spec", "dry_run", "quiet", "verbose", "dataset", "to", "examples"}
+    names = [name for words in habits["names"].values() for name in words.split()]
+    assert len(names) <= 100
+    for meaning in habits["names"]:
+        name, equals, value = meaning.partition("=")
+        assert name in SETTINGS or name in others, meaning
+        if equals:
+            SETTINGS[name].read(value)
+    for advice in habits["advice"]:
+        assert set(re.findall("`([a-z]+_[a-z_]+)[`=]", advice)) <= {*SETTINGS}
 
 
 # Runs where one setting more is defined, and prints what became of it.

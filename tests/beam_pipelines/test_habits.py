@@ -10,28 +10,15 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-import yaml
 from hypothesis import strategies as st
 
-from beam_tfrecords import habits
-from beam_tfrecords.beam_pipelines.commands.cli import _COMMANDS
-from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
-from beam_tfrecords.beam_pipelines.settings.command_line import Parser, add_beam_flags, flag_names, parse_arguments
-from beam_tfrecords.beam_pipelines.settings.definitions import (
-    RUNNER_FLAGS,
-    SETTINGS,
-    read_call,
-    read_request,
-    show_flags,
-)
-from beam_tfrecords.errors import RequestError
-from beam_tfrecords.habits import explain_name, find_command
-from beam_tfrecords.nearest import find_near
+from beam_tfrecords import RequestError, plan
 from tests.each import each
 from tests.refusals import refuses
 from tests.trees import write_tree
 
-HABITS = yaml.safe_load(Path(habits.__file__).with_suffix(".yaml").read_text("utf-8"))
+_PAGE = (Path(__file__).parents[2] / "docs/settings.md").read_text(encoding="utf-8")
+SETTINGS = re.findall(r"^\| `--(\w+)`", _PAGE, re.MULTILINE)
 
 # What is typed -> what it means, a part of the advice, or "" where an answer would be a guess.
 NAMES = {
@@ -69,32 +56,32 @@ NAMES = {
 
 
 @pytest.fixture(scope="module")
-def spec_file(tmp_path_factory):
-    return tmp_path_factory.mktemp("habits") / "spec.yaml"
+def on_command_line(run):
+    """What the command says of words after its two folders."""
+
+    def ask(*words: str) -> str:
+        ran = run("convert", "input_folder", "output_folder", *words)
+        assert ran.code == 2, ran.err
+        return ran.err
+
+    return ask
 
 
-def refuse(read) -> str:
+@pytest.fixture(scope="module")
+def in_spec(run, tmp_path_factory):
+    file = tmp_path_factory.mktemp("habits") / "spec.yaml"
+
+    def ask(name: str, value) -> str:
+        file.write_text(json.dumps({"input": "input_folder", "output": "output_folder", name: value}), encoding="utf-8")
+        return run("convert", f"--spec={file}").refusal.message
+
+    return ask
+
+
+def in_python(name: str, value=True) -> str:
     with pytest.raises(RequestError) as refused:
-        read()
+        plan("input_folder", "output_folder", **{name: value})
     return refused.value.message
-
-
-def on_command_line(*words: str) -> str:
-    def read() -> None:
-        arguments = parse_arguments(["input_folder", "output_folder", *words])
-        find_runner(arguments.beam).arguments.check_known()
-        read_request(arguments.raw_values)
-
-    return show_flags(refuse(read))
-
-
-def in_spec(file, name: str, value) -> str:
-    file.write_text(json.dumps({"input": "input_folder", "output": "output_folder", name: value}), encoding="utf-8")
-    return refuse(lambda: read_request(parse_arguments([f"--spec={file}"]).raw_values))
-
-
-def in_python(name: str, value) -> str:
-    return refuse(lambda: read_call("input_folder", "output_folder", {name: value}))
 
 
 def answers(messages, meant: str) -> None:
@@ -120,9 +107,9 @@ def split_word(typed: str):
 
 
 @each("typed", NAMES)
-def test_a_name_gets_the_same_right_answer_everywhere_or_none(spec_file, typed):
+def test_a_name_gets_the_same_right_answer_everywhere_or_none(on_command_line, in_spec, typed):
     name, value = split_word(typed)
-    messages = [on_command_line(f"--{typed}"), in_spec(spec_file, name, value), in_python(name, value)]
+    messages = [on_command_line(f"--{typed}"), in_spec(name, value), in_python(name, value)]
     meant = NAMES[typed]
     if not meant:
         assert all(map(is_silent, messages)), messages
@@ -130,29 +117,6 @@ def test_a_name_gets_the_same_right_answer_everywhere_or_none(spec_file, typed):
         assert all(meant in message for message in messages), messages
     else:
         answers(messages, meant)
-
-
-def test_every_meaning_is_a_setting_or_a_flag_and_takes_its_value():
-    others = {*RUNNER_FLAGS, "spec", "dry_run", "quiet", "verbose", "dataset", "to", "examples"}
-    names = [name for words in HABITS["names"].values() for name in words.split()]
-    assert len(names) <= 100
-    for meaning in HABITS["names"]:
-        name, equals, value = meaning.partition("=")
-        assert name in SETTINGS or name in others, meaning
-        if equals:
-            SETTINGS[name].read(value)
-    for advice in HABITS["advice"]:
-        assert set(re.findall("`([a-z]+_[a-z_]+)[`=]", advice)) <= {*SETTINGS}
-    assert set(HABITS["commands"]) <= set(_COMMANDS)
-
-
-@hypothesis.given(st.one_of(st.text(string.ascii_lowercase + "_-", max_size=20), st.text(max_size=12)))
-def test_a_suggested_name_is_one_that_is_known(typed):
-    assert explain_name(typed, known=SETTINGS, ask=lambda meaning: meaning.partition("=")[0]) in {
-        "",
-        *SETTINGS,
-        *HABITS["advice"],
-    }
 
 
 @each(
@@ -173,20 +137,21 @@ def test_a_suggested_name_is_one_that_is_known(typed):
         (["--name=x", "b/2.jpg", "b/3.jpg"], "quote it, as in --input='b/*.jpg'"),
     ],
 )
-def test_words_of_other_programs_get_the_right_answer(words, says):
+def test_words_of_other_programs_get_the_right_answer(on_command_line, words, says):
     assert says in on_command_line(*words)
 
 
-def test_a_setting_before_the_flags_is_no_folder():
-    assert "did you mean --image_size=256?" in refuse(lambda: parse_arguments(["a", "b", "image_size=256"]))
+@each("typed, command", [("info", "inspect"), ("check", "verify"), ("extract", "export")])
+def test_commands_of_other_programs_are_known(run, typed, command):
+    run(typed).refused("unknown_command", says=[repr(command)])
 
 
-@each("typed, command", [("build", "convert"), ("info", "inspect"), ("check", "verify"), ("extract", "export")])
-def test_commands_of_other_programs_are_known(typed, command):
-    assert find_command(typed, _COMMANDS) == command
+def suggested(message: str) -> str:
+    """Returns the name that a message suggests, or nothing."""
+    return "".join(re.findall("did you mean `([^`=]+)", message))
 
 
-def test_every_setting_with_a_typo_is_found_or_nothing_is():
+def test_a_setting_with_a_typo_is_found_or_nothing_is():
     seed = 20261126
     rng = random.Random(seed)
     for name in SETTINGS:
@@ -195,27 +160,33 @@ def test_every_setting_with_a_typo_is_found_or_nothing_is():
             typed = rng.choice(
                 [name[:at] + name[at + 1 :], name[:at] + letter + name[at:], name[:at] + letter + name[at + 1 :]]
             )
-            assert find_near(typed, SETTINGS) in (name, None) or typed in SETTINGS, (seed, name, typed)
+            # `label_columnk` is as near to `label_column` as to `label_columns`.
+            found = (name, name.removesuffix("s"), "")
+            assert typed in SETTINGS or suggested(in_python(typed)) in found, (seed, name, typed)
 
 
-def test_words_that_are_not_near_suggest_nothing():
-    flags = flag_names(add_beam_flags(Parser(add_help=False, allow_abbrev=False)))
+@hypothesis.given(st.one_of(st.text(string.ascii_lowercase + "_-", max_size=20), st.text(max_size=12)))
+def test_a_suggested_name_is_one_that_is_known(typed):
+    assert typed in SETTINGS or suggested(in_python(typed)) in {*SETTINGS, ""}
+
+
+def test_words_that_are_not_near_suggest_nothing(on_command_line):
     seed = 20261127
     rng = random.Random(seed)
-    words = (
-        "learning rate",
+    words = [
+        "learning_rate",
         "epochs",
         "gpus",
-        "model name",
+        "model_name",
         "tile",
         "fps",
-        "audio codec",
-        "page range",
+        "audio_codec",
+        "page_range",
         "thread",
         "zoom",
-    )
-    words += tuple("".join(rng.choices(string.ascii_lowercase, k=rng.randrange(7, 14))) for _ in range(60))
-    assert [word for word in words if find_near(word, (*SETTINGS, *flags)) is not None] == []
+    ]
+    words += ["".join(rng.choices(string.ascii_lowercase, k=rng.randrange(7, 14))) for _ in range(60)]
+    assert [word for word in words if not is_silent(on_command_line(f"--{word}"))] == []
 
 
 @each(
@@ -231,7 +202,7 @@ def test_words_that_are_not_near_suggest_nothing():
 def test_a_location_without_a_slash_is_recognised(typed, meant):
     for name in ("input", "output", "reuse"):
         with refuses("mistyped_scheme", says=[f"did you mean {meant}?"]):
-            read_request({"input": "a", "output": "b", name: typed})
+            plan(**{"input": "a", "output": "b", name: typed})
 
 
 def test_a_misspelt_folder_is_named_by_its_neighbour(tmp_path, run):
