@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import beam_tfrecords
+from beam_tfrecords import Sample, SampleObjects
 from beam_tfrecords.beam_pipelines.settings import build_settings
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.beam_pipelines.settings.typed_settings import settings_module
+from beam_tfrecords.transforms.mapping.sample import SampleChanges, SampleParts
 
 GOOD = """
 import pathlib
@@ -66,3 +68,13 @@ def test_help_names_the_settings_in_groups():
     shown = inspect.getdoc(beam_tfrecords.build)
     assert "Images: image_size, resize_mode," in shown
     assert all(name in shown for name in SETTINGS)
+
+
+def test_the_types_of_a_sample_say_what_it_holds():
+    """No public name of a sample, nor of its changes and objects, is typed as `Any`."""
+    functions = [one for name, one in vars(Sample).items() if inspect.isfunction(one) and not name.startswith("_")]
+    functions += [one.fget for one in vars(Sample).values() if isinstance(one, property)]
+    found = [Sample.__init__.__annotations__, *(one.__annotations__ for one in functions)]
+    found += [kind.__annotations__ for kind in (Sample, SampleChanges, SampleParts, SampleObjects)]
+    assert len(functions) >= 8
+    assert not [text for hints in found for text in hints.values() if "Any" in str(text)]

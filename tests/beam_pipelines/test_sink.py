@@ -10,9 +10,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
+from google.protobuf.empty_pb2 import Empty
 
-from beam_tfrecords.features.example_pb2 import Example
-from beam_tfrecords.transforms.sink import WriteTFRecordShards
+from beam_tfrecords import WriteTFRecordShards
 from tests.framing import records_of
 
 RECORDS = [f"record {number}".encode() * 10 for number in range(2_000)]
@@ -136,7 +136,7 @@ def test_an_unbounded_collection_is_refused_by_name(tmp_path):
         _ = records | WriteTFRecordShards(tmp_path / "cats")
 
 
-@pytest.mark.parametrize("record", ["text", Example()], ids=["str", "Example"])
+@pytest.mark.parametrize("record", ["text", Empty()], ids=["str", "Empty"])
 def test_what_is_not_serialized_is_refused_by_name(tmp_path, record):
     with pytest.raises(Exception, match=f"expected serialized examples .* found {type(record).__name__}"):
         write(tmp_path / "cats", [record])
