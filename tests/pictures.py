@@ -20,12 +20,12 @@ def picture(text: str, name: str = "x.png") -> bytes:
     """Returns the file of a picture.
 
     Args:
-      text: `red 8x6` (width x height); `red 8x6 turned` is stored as 6x8 pixels with an orientation of EXIF; `mask 8x6
-        1=0,0,4,3` has the value 1 in a box and 0 elsewhere, in 16 bits if values need them; `mask 8x6 blue=0,0,4,3
-        #ff0000=4,3,8,6` has colors in boxes, and red elsewhere; `palette` instead of `mask` has a palette; no two
-        pixels of `photo 8x6` are alike; `scene 16x16 3` has many colors, which the number decides, `scene 16x16 3 dark`
-        the same ones darkened; `numbers 4x4 -9 2000` has int32 in a TIFF file, from -9 to 2000; `broken` is no picture,
-        `empty` has no bytes.
+      text: `red 8x6` or `#e61e1e 8x6` (width x height); `red 8x6 turned` is stored as 6x8 pixels with an orientation of
+        EXIF; `mask 8x6 1=0,0,4,3` has the value 1 in a box and 0 elsewhere, in 16 bits if values need them; `mask 8x6
+        blue=0,0,4,3 #ff0000=4,3,8,6` has colors in boxes, and red elsewhere; `palette` instead of `mask` has a palette;
+        no two pixels of `photo 8x6` are alike; `scene 16x16 3` has many colors, which the number decides, `scene 16x16
+        3 dark` the same ones darkened; `numbers 4x4 -9 2000` has int32 in a TIFF file, from -9 to 2000; `broken` is no
+        picture, `empty` has no bytes.
       name: of the file; its extension says the format.
     """
     if text in ("broken", "empty"):
@@ -46,7 +46,7 @@ def picture(text: str, name: str = "x.png") -> bytes:
         exif = Image.Exif()
         if "turned" in rest:
             exif[0x0112], width, height = 6, height, width
-        image = Image.new("RGB", (width, height), COLORS[color])
+        image = Image.new("RGB", (width, height), color_of(color))
     suffix = PurePath(name).suffix.lower()
     content = io.BytesIO()
     # Without compression, pictures of one size have files of one size.
@@ -55,12 +55,17 @@ def picture(text: str, name: str = "x.png") -> bytes:
     return content.getvalue()
 
 
+def color_of(name: str) -> tuple[int, ...]:
+    """Returns red, green and blue of a color: a name, or `#ff0000`."""
+    return COLORS.get(name) or tuple(bytes.fromhex(name[1:]))
+
+
 def _mask(width: int, height: int, boxes: list[str], *, is_palette: bool) -> Image.Image:
     colors, numbers = [*COLORS.values()], np.zeros((height, width), int)
     for value, _, box in (word.partition("=") for word in boxes):
         left, top, right, bottom = map(int, box.split(","))
         if not value.isdecimal():
-            color = COLORS.get(value) or tuple(bytes.fromhex(value[1:]))
+            color = color_of(value)
             colors += [] if color in colors else [color]
             value = colors.index(color)
         numbers[top:bottom, left:right] = int(value)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import gzip
+import io
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,10 +25,11 @@ import pyarrow.parquet as pq
 from beam_tfrecords import Sample, build
 from tests.archive_files import pack_folder, tar_of
 from tests.framing import example_of, framed
-from tests.pictures import COLORS, describe_pixels, picture
+from tests.pictures import color_of, describe_pixels, picture
 from tests.pixel_files import save_cifar, save_idx
 
 Settings = dict[str, Any]
+Rows = Sequence[Mapping[str, Any]]
 # xmin, ymin, xmax, ymax in pixels.
 Box = tuple[int, int, int, int]
 
@@ -92,7 +96,7 @@ class Meaning:
 
     def pixels(self, item: Item) -> np.ndarray:
         """Returns the pixels of an item, [H, W, 3] uint8."""
-        return np.full((self.size[1], self.size[0], 3), COLORS[item.color], np.uint8)
+        return np.full((self.size[1], self.size[0], 3), color_of(item.color), np.uint8)
 
     def gray(self, item: Item) -> np.ndarray:
         """Returns the brightness of an item, [H, W] uint8."""
@@ -224,10 +228,14 @@ def split_folders(folder: Path, meaning: Meaning) -> Settings:
     return {"input": f"{folder}/in"}
 
 
+def _pattern(meaning: Meaning) -> str:
+    return f"(?P<label>{'|'.join(map(re.escape, meaning.classes))})_"
+
+
 @_writes("label", source="filename_pattern")
 def class_in_names(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder / "in", meaning, lambda item: f"{item.label}_{item.name}")
-    return {"input": f"{folder}/in", "label_pattern": "(?P<label>cat|dog)_"}
+    return {"input": f"{folder}/in", "label_pattern": _pattern(meaning)}
 
 
 @_writes("label", "split")
@@ -240,7 +248,7 @@ def split_inputs(folder: Path, meaning: Meaning) -> Settings:
 def paired_folders(folder: Path, meaning: Meaning) -> Settings:
     for side in ("left", "right"):
         _save_images(folder / side, meaning, lambda item: f"{item.label}_{item.name}")
-    return {"images": f"left={folder}/left,right={folder}/right", "label_pattern": "(?P<label>cat|dog)_"}
+    return {"images": f"left={folder}/left,right={folder}/right", "label_pattern": _pattern(meaning)}
 
 
 @_writes("mask")
@@ -280,6 +288,60 @@ for _form in ("zip", "tar", "tar.gz", "tar.zst"):
         _archive(_form, _folders)
 
 
+# Files of rows, in which a picture is `{"bytes": …, "path": …}`.
+
+
+def csv_of(rows: Rows, *, delimiter: str = ",", end: str = "\r\n", has_header: bool = True) -> bytes:
+    """Returns a table of text."""
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter=delimiter, lineterminator=end)
+    writer.writerows(([rows[0]] if has_header else []) + [row.values() for row in rows])
+    return file.getvalue().encode()
+
+
+def jsonl_of(rows: Rows, **how: Any) -> bytes:
+    """Returns lines of JSON; `how` goes to `json.dumps`."""
+    return "".join(f"{json.dumps(row, **how)}\n" for row in rows).encode()
+
+
+def parquet_of(rows: Rows, *, class_names: Mapping[str, Sequence[str]] | None = None, **how: Any) -> bytes:
+    """Returns a Parquet file, whose schema declares classes as Hugging Face's does; `how` goes to pyarrow."""
+    file, table = io.BytesIO(), pa.Table.from_pylist([*rows])
+    if class_names:
+        features = {name: {"names": names, "_type": "ClassLabel"} for name, names in class_names.items()}
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    pq.write_table(table, file, **how)
+    return file.getvalue()
+
+
+def webdataset_of(rows: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Returns a shard of WebDataset: key -> pictures, `cls` and `txt` as members of their names, and a JSON file."""
+    members: dict[str, bytes] = {}
+    for key, row in rows.items():
+        own = {name: value for name, value in row.items() if isinstance(value, dict) and "bytes" in value}
+        members |= {f"{key}.{name}": value["bytes"] for name, value in own.items()}
+        own |= {name: row[name] for name in ("cls", "txt") if isinstance(row.get(name), str | int)}
+        members |= {f"{key}.{name}": str(value).encode() for name, value in own.items() if not isinstance(value, dict)}
+        if document := {name: value for name, value in row.items() if name not in own}:
+            members[f"{key}.json"] = json.dumps(document).encode()
+    return tar_of(members)
+
+
+def tfrecord_of(rows: Rows) -> bytes:
+    """Returns a file of examples."""
+    plain = ({name: _bytes_of(value) for name, value in row.items()} for row in rows)
+    return framed(*(example_of({name: value for name, value in row.items() if value is not None}) for row in plain))
+
+
+def _bytes_of(value: Any) -> Any:
+    return value["bytes"] if isinstance(value, dict) else value
+
+
+def _file(path: Path, content: bytes | str) -> Settings:
+    save(path, content)
+    return {"input": str(path)}
+
+
 # Tables.
 
 
@@ -293,72 +355,49 @@ def rows_of(meaning: Meaning) -> list[dict[str, Any]]:
     ]
 
 
-def _table(path: Path, rows: Sequence[Mapping[str, Any]], delimiter: str = ",") -> Settings:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
-        writer.writeheader()
-        writer.writerows(rows)
-    return {"input": str(path)}
-
-
 def _columns(meaning: Meaning) -> Settings:
     return {"layout": "tfds,age:int64,note:bytes"} if meaning.items[0].columns else {}
 
 
-@_writes("label", "split", "columns", source="csv")
-def csv_table(folder: Path, meaning: Meaning) -> Settings:
-    _save_images(folder, meaning)
-    return {**_table(folder / "table.csv", rows_of(meaning)), **_columns(meaning)}
+def _table(name: str, file: str, content: Callable[[Rows], bytes], source: str = "") -> None:
+    def write(folder: Path, meaning: Meaning) -> Settings:
+        _save_images(folder, meaning)
+        return {**_file(folder / file, content(rows_of(meaning))), **_columns(meaning)}
+
+    WRITERS[name] = Writer(write, frozenset(("label", "split", "columns")), source=source)
 
 
-@_writes("label", "split", "columns")
-def tsv_table(folder: Path, meaning: Meaning) -> Settings:
-    _save_images(folder, meaning)
-    return {**_table(folder / "table.tsv", rows_of(meaning), "\t"), **_columns(meaning)}
-
-
-@_writes("label", "split", "columns")
-def gzip_table(folder: Path, meaning: Meaning) -> Settings:
-    csv_table(folder, meaning)
-    save(folder / "table.csv.gz", gzip.compress((folder / "table.csv").read_bytes()))
-    return {"input": f"{folder}/table.csv.gz", **_columns(meaning)}
-
-
-@_writes("label", "split", "columns", source="jsonl")
-def jsonl_table(folder: Path, meaning: Meaning) -> Settings:
-    _save_images(folder, meaning)
-    return {"input": _jsonl(folder / "table.jsonl", rows_of(meaning)), **_columns(meaning)}
-
-
-def _jsonl(path: Path, rows: Sequence[Any]) -> str:
-    save(path, "".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
-@_writes("label", "split", "columns", source="parquet")
-def parquet_table(folder: Path, meaning: Meaning) -> Settings:
-    _save_images(folder, meaning)
-    pq.write_table(pa.Table.from_pylist(rows_of(meaning)), folder / "table.parquet", compression="none")
-    return {"input": f"{folder}/table.parquet", **_columns(meaning)}
+_table("csv_table", "table.csv", csv_of, "csv")
+_table("tsv_table", "table.tsv", functools.partial(csv_of, delimiter="\t"))
+_table("gzip_table", "table.csv.gz", lambda rows: gzip.compress(csv_of(rows)))
+_table("jsonl_table", "table.jsonl", jsonl_of, "jsonl")
+_table("parquet_table", "table.parquet", functools.partial(parquet_of, compression="none"), "parquet")
 
 
 @_writes("label", "split", "columns")
 def joined_tables(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder, meaning)
     rows = rows_of(meaning)
-    _table(folder / "more.csv", [{name: row[name] for name in ("image", "age", "note")} for row in rows][::-1])
-    first = _table(folder / "table.csv", [{name: row[name] for name in ("image", "label", "split")} for row in rows])
+    more = [{name: row[name] for name in ("image", "age", "note")} for row in rows][::-1]
+    save(folder / "more.csv", csv_of(more))
+    first = _file(
+        folder / "table.csv", csv_of([{name: row[name] for name in ("image", "label", "split")} for row in rows])
+    )
     return {**first, "join": f"{folder}/more.csv", **_columns(meaning)}
+
+
+def _metadata(folder: Path, meaning: Meaning, name: str, content: Callable[[Rows], bytes], rows: Rows) -> Settings:
+    _save_images(folder, meaning)
+    save(
+        folder / name,
+        content([{"file_name": row["image"], **{n: row[n] for n in row if n != "image"}} for row in rows]),
+    )
+    return {"input": str(folder), "source": "hf_folder"}
 
 
 @_writes("label", "split", "columns", source="hf_folder")
 def metadata_folder(folder: Path, meaning: Meaning) -> Settings:
-    _save_images(folder / "in", meaning)
-    rows = [
-        {"file_name" if name == "image" else name: value for name, value in row.items()} for row in rows_of(meaning)
-    ]
-    _table(folder / "in/metadata.csv", rows)
-    return {"input": f"{folder}/in", "source": "hf_folder", **_columns(meaning)}
+    return {**_metadata(folder / "in", meaning, "metadata.csv", csv_of, rows_of(meaning)), **_columns(meaning)}
 
 
 @_writes("label", "split", images=("left", "views"))
@@ -368,7 +407,7 @@ def image_columns(folder: Path, meaning: Meaning) -> Settings:
         {"left": row["image"], "views": [row["image"]], "label": row["label"], "split": row["split"]}
         for row in rows_of(meaning)
     ]
-    return {"input": _jsonl(folder / "table.jsonl", rows), "image_column": "left,views"}
+    return {**_file(folder / "table.jsonl", jsonl_of(rows)), "image_column": "left,views"}
 
 
 @_writes("label")
@@ -376,81 +415,77 @@ def numbered_classes(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder, meaning)
     save(folder / "names.json", json.dumps({name: number for number, name in enumerate(meaning.classes)}))
     rows = [{"image": f"{item.name}.png", "label": meaning.classes.index(item.label)} for item in meaning.items]
-    return {**_table(folder / "table.csv", rows), "class_names": f"{folder}/names.json"}
+    return {**_file(folder / "table.csv", csv_of(rows)), "class_names": f"{folder}/names.json"}
 
 
 @_writes("label")
 def list_file(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder / "images", meaning)
     lines = (f"images/{item.name}.png {meaning.classes.index(item.label)}\n" for item in meaning.items)
-    save(folder / "list.txt", "".join(lines))
     save(folder / "classes.txt", "".join(f"{name}\n" for name in meaning.classes))
-    return {"input": f"{folder}/list.txt", "source": "csv"}
+    return {**_file(folder / "list.txt", "".join(lines)), "source": "csv"}
 
 
-# Files that hold the pictures.
+# Files that hold the pictures, with labels, masks or objects.
 
 
-def _embedded(meaning: Meaning) -> list[dict[str, Any]]:
-    images = [{"bytes": meaning.image(item), "path": f"{item.name}.png"} for item in meaning.items]
-    return [{**row, "image": image} for row, image in zip(rows_of(meaning), images, strict=True)]
+def _embedded(rows: Rows, meaning: Meaning) -> list[dict[str, Any]]:
+    pairs = zip(rows, meaning.items, strict=True)
+    return [{**row, "image": {"bytes": meaning.image(item), "path": f"{item.name}.png"}} for row, item in pairs]
 
 
-@_writes("label", "split", "columns", is_numbered=True)
-def parquet_images(folder: Path, meaning: Meaning) -> Settings:
-    pq.write_table(pa.Table.from_pylist(_embedded(meaning)), folder / "images.parquet")
-    return {"input": f"{folder}/images.parquet", **_columns(meaning)}
+def _mask_rows(meaning: Meaning) -> list[dict[str, Any]]:
+    return [{"image": "", "mask": {"bytes": _mask(meaning, item)}} for item in meaning.items]
 
 
-@_writes("mask", is_numbered=True)
-def parquet_masks(folder: Path, meaning: Meaning) -> Settings:
-    rows = [{"image": {"bytes": meaning.image(one)}, "mask": {"bytes": _mask(meaning, one)}} for one in meaning.items]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "masks.parquet")
-    return {"input": f"{folder}/masks.parquet", "layout": "segmentation"}
+def _object_rows(meaning: Meaning) -> list[dict[str, Any]]:
+    return [
+        {
+            "image": f"{item.name}.png",
+            "split": item.split,
+            "objects": {
+                "bbox": [_sides(box) for _, box in item.objects],
+                "categories": [label for label, _ in item.objects],
+            },
+        }
+        for item in meaning.items
+    ]
 
 
-def _tar(path: Path, members: Mapping[str, bytes]) -> str:
-    save(path, tar_of(members))
-    return str(path)
+def _hold_pictures(
+    end: str, rows: Callable[[Meaning], Rows], settings: Settings, *holds: str, source: str = ""
+) -> None:
+    def parquet(folder: Path, meaning: Meaning) -> Settings:
+        content = parquet_of(_embedded(rows(meaning), meaning))
+        return {**_file(folder / f"{end or 'images'}.parquet", content), **(settings or _columns(meaning))}
+
+    def webdataset(folder: Path, meaning: Meaning) -> Settings:
+        keyed = {}
+        for item, row in zip(meaning.items, _embedded(rows(meaning), meaning), strict=True):
+            names = {"image": "png", "mask": "mask.png"}
+            keyed[item.name] = {names.get(name, name): value for name, value in row.items()}
+        return {**_file(folder / f"{end or 'set'}.tar", webdataset_of(keyed)), **(settings or _columns(meaning))}
+
+    WRITERS[f"parquet_{end or 'images'}"] = Writer(parquet, frozenset(holds), is_numbered=True)
+    WRITERS["_".join(filter(None, ("webdataset", end)))] = Writer(webdataset, frozenset(holds), source=source)
 
 
-@_writes("label", "split", "columns", source="webdataset")
-def webdataset(folder: Path, meaning: Meaning) -> Settings:
-    members: dict[str, bytes] = {}
-    for item, row in zip(meaning.items, rows_of(meaning), strict=True):
-        del row["image"]
-        members |= {f"{item.name}.png": meaning.image(item), f"{item.name}.json": json.dumps(row).encode()}
-    return {"input": _tar(folder / "set.tar", members), **_columns(meaning)}
-
-
-@_writes("mask")
-def webdataset_masks(folder: Path, meaning: Meaning) -> Settings:
-    members: dict[str, bytes] = {}
-    for item in meaning.items:
-        members |= {f"{item.name}.png": meaning.image(item), f"{item.name}.mask.png": _mask(meaning, item)}
-    return {"input": _tar(folder / "set.tar", members), "layout": "segmentation"}
-
-
-def _records(path: Path, examples: Sequence[Mapping[str, Any]]) -> str:
-    save(path, framed(*(example_of(dict(one)) for one in examples)))
-    return str(path)
+_hold_pictures("", rows_of, {}, "label", "split", "columns", source="webdataset")
+_hold_pictures("masks", _mask_rows, {"layout": "segmentation"}, "mask")
+_hold_pictures("objects", _object_rows, {"box_format": "xywh"}, "objects", "split")
 
 
 @_writes("label", "split", "columns", is_numbered=True)
 def tfrecord(folder: Path, meaning: Meaning) -> Settings:
-    rows = [
-        {name: value.encode() if isinstance(value, str) else value for name, value in row.items()}
-        for row in rows_of(meaning)
-    ]
-    examples = [{**row, "image": meaning.image(item)} for row, item in zip(rows, meaning.items, strict=True)]
-    return {"input": _records(folder / "set.tfrecord", examples), "split_column": "split", **_columns(meaning)}
+    content = tfrecord_of(_embedded(rows_of(meaning), meaning))
+    return {**_file(folder / "set.tfrecord", content), "split_column": "split", **_columns(meaning)}
 
 
 @_writes("mask", is_numbered=True)
 def tfrecord_masks(folder: Path, meaning: Meaning) -> Settings:
     name = "image/segmentation/class/encoded"
-    examples = [{"image/encoded": meaning.image(one), name: _mask(meaning, one)} for one in meaning.items]
-    return {"input": _records(folder / "set.tfrecord", examples), "layout": "segmentation"}
+    rows = [{"image/encoded": meaning.image(one), name: _mask(meaning, one)} for one in meaning.items]
+    return {**_file(folder / "set.tfrecord", tfrecord_of(rows)), "layout": "segmentation"}
 
 
 @_writes("label", "split", is_raw=True)
@@ -569,7 +604,7 @@ def odgt(folder: Path, meaning: Meaning) -> Settings:
         {"ID": f"{item.name}.png", "gtboxes": [{"tag": label, "fbox": _sides(box)} for label, box in item.objects]}
         for item in meaning.items
     ]
-    return {"input": _jsonl(folder / "annotations.odgt", lines), "mapping": "crowdhuman"}
+    return {**_file(folder / "annotations.odgt", jsonl_of(lines)), "mapping": "crowdhuman"}
 
 
 @_writes("objects")
@@ -583,53 +618,15 @@ def own_mapping(folder: Path, meaning: Meaning) -> Settings:
     return {"input": f"{folder}/notes", "mapping": f"{folder}/mine.yaml", "image_root": str(folder)}
 
 
-def _object_rows(meaning: Meaning) -> list[dict[str, Any]]:
-    return [
-        {
-            "image": f"{item.name}.png",
-            "split": item.split,
-            "objects": {
-                "bbox": [_sides(box) for _, box in item.objects],
-                "categories": [label for label, _ in item.objects],
-            },
-        }
-        for item in meaning.items
-    ]
-
-
 @_writes("objects", "split")
 def jsonl_objects(folder: Path, meaning: Meaning) -> Settings:
     _save_images(folder, meaning)
-    return {"input": _jsonl(folder / "objects.jsonl", _object_rows(meaning)), "box_format": "xywh"}
+    return {**_file(folder / "objects.jsonl", jsonl_of(_object_rows(meaning))), "box_format": "xywh"}
 
 
 @_writes("objects", "split")
 def metadata_objects(folder: Path, meaning: Meaning) -> Settings:
-    _save_images(folder / "in", meaning)
-    rows = [{"file_name": row["image"], **row} for row in _object_rows(meaning)]
-    for row in rows:
-        del row["image"]
-    _jsonl(folder / "in/metadata.jsonl", rows)
-    return {"input": f"{folder}/in", "source": "hf_folder"}
-
-
-@_writes("objects", "split")
-def webdataset_objects(folder: Path, meaning: Meaning) -> Settings:
-    members: dict[str, bytes] = {}
-    for item, row in zip(meaning.items, _object_rows(meaning), strict=True):
-        del row["image"]
-        members |= {f"{item.name}.png": meaning.image(item), f"{item.name}.json": json.dumps(row).encode()}
-    return {"input": _tar(folder / "objects.tar", members), "box_format": "xywh"}
-
-
-@_writes("objects", "split", is_numbered=True)
-def parquet_objects(folder: Path, meaning: Meaning) -> Settings:
-    rows = [
-        {**row, "image": {"bytes": meaning.image(item), "path": row["image"]}}
-        for row, item in zip(_object_rows(meaning), meaning.items, strict=True)
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "objects.parquet")
-    return {"input": f"{folder}/objects.parquet", "box_format": "xywh"}
+    return _metadata(folder / "in", meaning, "metadata.jsonl", jsonl_of, _object_rows(meaning))
 
 
 @_writes("objects", "split")
@@ -642,20 +639,20 @@ def csv_boxes(folder: Path, meaning: Meaning) -> Settings:
         for item in meaning.items
         for label, box in item.objects
     ]
-    return _table(folder / "boxes.csv", rows)
+    return _file(folder / "boxes.csv", csv_of(rows))
 
 
 @_writes("objects", is_numbered=True)
 def tfrecord_objects(folder: Path, meaning: Meaning) -> Settings:
-    examples = []
+    rows = []
     for item in meaning.items:
         sides = {
             f"image/object/bbox/{side}": [box[place] / meaning.size[place % 2] for _, box in item.objects]
             for place, side in enumerate(("xmin", "ymin", "xmax", "ymax"))
         }
-        classes = [label.encode() for label, _ in item.objects]
-        examples.append({"image/encoded": meaning.image(item), **sides, "image/object/class/text": classes})
-    return {"input": _records(folder / "objects.tfrecord", examples)}
+        classes = [label for label, _ in item.objects]
+        rows.append({"image/encoded": meaning.image(item), **sides, "image/object/class/text": classes})
+    return _file(folder / "objects.tfrecord", tfrecord_of(rows))
 
 
 # Arrays of pixels.
@@ -669,18 +666,16 @@ def _names(meaning: Meaning) -> Settings:
     return {"class_names": list(meaning.classes)}
 
 
-@_writes("label", is_numbered=True, is_raw=True)
-def npz(folder: Path, meaning: Meaning) -> Settings:
-    np.savez(folder / "x.npz", images=np.stack([*map(meaning.pixels, meaning.items)]), labels=_numbers(meaning))
-    return {"input": f"{folder}/x.npz", **_names(meaning)}
+def _npz(name: str, write_arrays: Callable[..., None]) -> None:
+    def write(folder: Path, meaning: Meaning) -> Settings:
+        write_arrays(folder / "x.npz", images=np.stack([*map(meaning.pixels, meaning.items)]), labels=_numbers(meaning))
+        return {"input": f"{folder}/x.npz", **_names(meaning)}
+
+    WRITERS[name] = Writer(write, frozenset(["label"]), is_numbered=True, is_raw=True)
 
 
-@_writes("label", is_numbered=True, is_raw=True)
-def deflated_npz(folder: Path, meaning: Meaning) -> Settings:
-    settings = npz(folder, meaning)
-    with np.load(folder / "x.npz") as arrays:
-        np.savez_compressed(folder / "x.npz", **arrays)
-    return settings
+_npz("npz", np.savez)
+_npz("deflated_npz", np.savez_compressed)
 
 
 @_writes("label", is_numbered=True, is_raw=True, source="numpy")
@@ -711,17 +706,17 @@ def pixel_table(folder: Path, meaning: Meaning) -> Settings:
         {"emotion": number, "pixels": " ".join(map(str, meaning.gray(item).ravel()))}
         for number, item in zip(_numbers(meaning), meaning.items, strict=True)
     ]
-    return {**_table(folder / "fer.csv", rows), **_names(meaning)}
+    return {**_file(folder / "fer.csv", csv_of(rows)), **_names(meaning)}
 
 
 @_writes("label", is_numbered=True, is_raw=True)
 def tfrecord_pixels(folder: Path, meaning: Meaning) -> Settings:
     shape = {"height": meaning.size[1], "width": meaning.size[0], "depth": 3}
-    examples = [
+    rows = [
         {"image_raw": meaning.pixels(item).tobytes(), **shape, "label": int(number)}
         for number, item in zip(_numbers(meaning), meaning.items, strict=True)
     ]
-    return {"input": _records(folder / "pixels.tfrecord", examples), **_names(meaning)}
+    return {**_file(folder / "pixels.tfrecord", tfrecord_of(rows)), **_names(meaning)}
 
 
 # The user's own code.
@@ -729,7 +724,7 @@ def tfrecord_pixels(folder: Path, meaning: Meaning) -> Settings:
 
 @_writes("label", "split", source="python")
 def function(folder: Path, meaning: Meaning) -> Settings:
-    csv_table(folder, meaning)
+    WRITERS["csv_table"].write(folder, meaning)
     return {"input": samples, "parts": [str(folder)]}
 
 
