@@ -2,7 +2,8 @@
 
     python -m tests.meanings --seed 1 --count 5000 [--form csv]
 
-`forms` draws an input with a seed: files, and the meaning that their maker has in mind. `program` lists and converts it
+`draws` draws an input with a seed: files, and the meaning that their maker has in mind. `rows` and `folders` write what
+people write by hand; `written` has `tests.writers` write annotations, arrays and the like. `program` converts the input
 in this process. `oracle` compares the records, the notes and the suggestions with the meaning. An outcome is
 
 - read: each record means what the input means, and every recognisable role that is not stored is named;

@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.meanings.forms import FORMS
+from tests.meanings.draws import FORMS, run_cases
 from tests.meanings.oracle import CRASH, OUTCOMES, WRONG
 from tests.meanings.report import Found, group
-from tests.meanings.runs import run_cases
 
 
 def main() -> int:

@@ -3,74 +3,43 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Mapping
 
-from tests.meanings.drafts import Draft
+from tests.meanings.meaning import Meaning, Role
+
+# Names of files, their first line, and the line of each class.
+_LINES = (
+    ("classes.txt labels.txt class_names.txt classes.names", "", "{name}\n"),
+    ("classes.txt labels.txt", "# the classes, in the order of their numbers\n", "{name}\n"),
+    ("classes.txt labels.txt", "", "{n} {name}\n"),
+    ("labels.txt label_map.txt", "", "{n}:{name}\n"),
+    ("classes.yaml names.yml", "names:\n", "  {n}: {json}\n"),
+    ("classes.csv class_list.csv", "id,name\n", "{n},{name}\n"),
+    ("classes.csv", "name,id\n", "{name},{n}\n"),
+    ("label_map.pbtxt", "", "item {{\n  id: {n}\n  name: {json}\n}}\n"),
+)
 
 
-def add_class_file(draft: Draft, texts: Mapping[str, str], *, folder: str = "") -> str:
-    """Adds a file that says the name of each class; returns its name.
-
-    Args:
-      draft: the input.
-      texts: number -> name, in their order.
-      folder: folder of the file, with a slash at its end; or "".
-    """
-    form, name, data = _draw_class_file(draft.chance, texts)
-    draft.files[f"{folder}{name}"] = data
-    draft.kinds.append(f"names:{form}")
-    return name
-
-
-def may_state(draft: Draft, name: str, share: float) -> bool:
-    """Sets `class_names` to a file in this share of the inputs; returns whether it did."""
-    if draft.chance.random() >= share:
-        return False
-    draft.settings["class_names"] = f"{{root}}/{name}"
-    draft.kinds.append("names:stated")
-    return True
-
-
-def _draw_class_file(chance: random.Random, texts: Mapping[str, str]) -> tuple[str, str, bytes]:
-    """Returns form, name and content of a file of class names."""
-    numbers, names = list(texts), list(texts.values())
-    plain = not any(set(name) & set(",:#'\"\\") for name in names)
-    forms = {
-        "lines": (("classes.txt", "labels.txt", "class_names.txt", "classes.names"), "\n".join(names) + "\n"),
-        "comments": (
-            ("classes.txt", "labels.txt"),
-            "# the classes, in the order of their numbers\n" + "\n".join(names) + "\n",
-        ),
-        "numbered": (("classes.txt", "labels.txt"), "".join(f"{n} {name}\n" for n, name in texts.items())),
-        "colon": (("labels.txt", "label_map.txt"), "".join(f"{n}:{name}\n" for n, name in texts.items())),
-        "list": (
-            ("classes.json", "class_names.json", "names.json"),
-            json.dumps(names, indent=chance.choice((None, 2))),
-        ),
-        "by_number": (("id2label.json", "class_names.json", "labels.json"), json.dumps(texts, indent=1)),
-        "by_name": (
-            ("class_indices.json", "label2id.json", "classes.json"),
-            json.dumps({name: int(n) for n, name in texts.items()}, indent=1),
-        ),
-        "yaml_list": (
-            ("data.yaml", "classes.yaml"),
-            f"nc: {len(names)}\nnames: {json.dumps(names, ensure_ascii=False)}\n",
-        ),
-        "yaml_dict": (
-            ("classes.yaml", "names.yml"),
-            "names:\n" + "".join(f"  {n}: {json.dumps(name, ensure_ascii=False)}\n" for n, name in texts.items()),
-        ),
-    }
-    if all(n != "0" for n in numbers):
-        items = "".join(f"item {{\n  id: {n}\n  name: {json.dumps(name)}\n}}\n" for n, name in texts.items())
-        forms["pbtxt"] = (("label_map.pbtxt",), items)
-    if plain:
-        forms["csv"] = (
-            ("classes.csv", "class_list.csv"),
-            "id,name\n" + "".join(f"{n},{name}\n" for n, name in texts.items()),
-        )
-        forms["csv_name"] = (("classes.csv",), "name,id\n" + "".join(f"{name},{n}\n" for n, name in texts.items()))
-    form = chance.choice(list(forms))
-    file_names, content = forms[form]
-    return form, chance.choice(file_names), content.encode()
+def add_class_file(draft: Meaning, texts: Mapping[str, str], *, share: float = 0) -> None:
+    """Adds a file that says the name of each number; a share of the inputs name it."""
+    names = list(texts.values())
+    quoted = [(n, name, json.dumps(name, ensure_ascii=False)) for n, name in texts.items()]
+    forms = [
+        ("classes.json class_names.json names.json", json.dumps(names)),
+        ("id2label.json class_names.json", json.dumps(texts, indent=1)),
+        ("class_indices.json label2id.json classes.json", json.dumps({name: int(n) for n, name in texts.items()})),
+        ("data.yaml classes.yaml", f"nc: {len(names)}\nnames: {json.dumps(names, ensure_ascii=False)}\n"),
+    ]
+    is_plain = not any(set(name) & set(",:#'\"\\") for name in names)
+    for several, first, line in _LINES:
+        if (is_plain or "csv" not in several) and ("0" not in texts or "pbtxt" not in several):
+            lines = [line.format(n=n, name=name, json=text) for n, name, text in quoted]
+            forms.append((several, first + "".join(lines)))
+    several, content = draft.chance.choice(forms)
+    name = draft.chance.choice(several.split())
+    draft.files[name] = content.encode()
+    draft.roles.append(Role("names", (name,)))
+    draft.kinds.append(f"names:{name}")
+    if draft.chance.random() < share:
+        draft.settings["class_names"] = f"{{root}}/{name}"
+        draft.kinds.append("names:stated")

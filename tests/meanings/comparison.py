@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.meanings.meaning import REST, Label, Meaning, Split, canonical
-from tests.meanings.pictures import HEIGHT, WIDTH, is_grey
+from tests.meanings.pictures import HEIGHT, WIDTH, is_gray
 from tests.meanings.program import Reading, Record
 
 # How the program says the names that it has given to the columns of a table.
@@ -69,7 +69,7 @@ class Comparison:
             items = set()
             for name, numbers in record.images.items():
                 for number in numbers if isinstance(numbers, list) else [numbers]:
-                    if self._is_offered and self._meaning.masks and is_grey(number) and number not in places:
+                    if self._is_offered and self._meaning.masks and is_gray(number) and number not in places:
                         # A mask as an image, as the suggestion says.
                         continue
                     item, field = places.get(number, (-1, ""))
@@ -126,12 +126,12 @@ class Comparison:
         fitting = [label for label in fitting if (label.fields == REST) == is_rest]
         if self._is_offered and not is_rest and self._settings.get("label_separator") == "":
             # Each cell as one class, as the suggestion says.
-            fitting = [self._offered(name) for one in fitting for name in one.fields if name in self._meaning.cells]
-        column = self._place(str(self._settings.get("label_column")))
+            fitting = [self._offered(name) for one in fitting for name in one.fields if name in self._meaning.columns]
         columns = [self._place(name) for name in self._named_labels()]
-        if not fitting and self._is_offered and len(columns) > 1 and set(columns) <= self._meaning.cells.keys():
+        column = next(iter(columns), "")
+        if not fitting and self._is_offered and len(columns) > 1 and set(columns) <= self._meaning.columns.keys():
             fitting = [self._offered_columns(columns)]
-        if not fitting and self._is_offered and column in self._meaning.cells:
+        if not fitting and self._is_offered and column in self._meaning.columns:
             wrong = next((one for one in self._meaning.roles if column in one.words and one.kind in _NO_CLASSES), None)
             if wrong:
                 yield f"offers: {column}, which is a {wrong.kind}, as the classes"
@@ -171,7 +171,7 @@ class Comparison:
             list(map(canonical, cell))
             if isinstance(cell, list)
             else list(filter(None, [canonical("" if cell is None else cell)]))
-            for cell in self._meaning.cells[column]
+            for cell in self._meaning.columns[column]
         ]
         if separator:
             cells = [[part for cell in one for part in cell.split(separator)] for one in cells]
@@ -179,7 +179,7 @@ class Comparison:
 
     def _offered_columns(self, columns: Sequence[str]) -> Label:
         """Returns the label of columns that a suggestion names, with a class each."""
-        cells = self._meaning.cells
+        cells = self._meaning.columns
         ones = [[name for name in columns if canonical(cells[name][n]) == "1"] for n in range(self._meaning.count)]
         return Label(tuple(columns), ones)
 
@@ -193,7 +193,8 @@ class Comparison:
     def _named_labels(self) -> Sequence[str]:
         if self._is_offered and "rest of each line" in self._reading.text:
             return ()  # The column is that of the table that a command makes.
-        named = self._settings.get("label_columns") or self._settings.get("label_column")
+        drafted = re.findall(r"\blabel: ([^,}]+)", str(self._settings.get("mapping")))
+        named = self._settings.get("label_columns") or self._settings.get("label_column") or ",".join(drafted)
         return str(named).split(",") if named else ()
 
     def _place(self, name: str) -> str:
@@ -203,7 +204,7 @@ class Comparison:
     def _given_names(self) -> Mapping[str, str]:
         """Returns the place of a column, such as column_2 -> the name that the program gave to it."""
         found = _NAMED.findall(self._reading.text.replace("\\t", ","))
-        if not found or "column_1" not in self._meaning.cells:
+        if not found or "column_1" not in self._meaning.columns:
             return {}
         names = re.split(r"[,;|\s]+", found[-1].strip())
         return {f"column_{place}": name for place, name in enumerate(names, 1)}
@@ -248,13 +249,13 @@ class Comparison:
                 if name == "label" and "rest of each line" in self._reading.text:
                     self._use_all()
                 labels = [one for one in self._meaning.labels if name == one.fields[0] and one.kind != "class"]
-                if not labels and name not in self._meaning.cells:
+                if not labels and name not in self._meaning.columns:
                     continue
                 self._used.add(name)
                 wanted = [list(label.values[item]) for label in labels]
-                if not labels and name in self._meaning.cells:
-                    cell = self._meaning.cells[name][item]
-                    wanted = [cell if isinstance(cell, list) else [] if cell is None else [cell]]
+                if name in self._meaning.columns and (self._is_offered or not labels):
+                    cell = self._meaning.columns[name][item]
+                    wanted.append(cell if isinstance(cell, list) else [] if cell is None else [cell])
                 wanted = [one for one in wanted if not any(isinstance(value, dict) for value in one)]
                 if wanted and not any(
                     _alike(values, one) or sorted(map(str, values)) == sorted(map(str, one)) for one in wanted
@@ -290,7 +291,7 @@ class Comparison:
 
     def _word_of_split(self, split: Split, item: int) -> str:
         """Returns the word of an item in a column, which may be the split as it is."""
-        cells = self._meaning.cells.get(split.fields[0])
+        cells = self._meaning.columns.get(split.fields[0])
         return str(cells[item]).lower() if cells else ""
 
     def _boxes(self) -> Iterator[str]:
@@ -403,7 +404,7 @@ def _alike(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
     return all(
         abs(float(one) - float(other)) < 1e-3 * max(1.0, abs(float(other)))
         if isinstance(one, float | int) and _is_number(other)
-        else str(one).strip() == str(other).strip()
+        else canonical(one) == canonical(other)
         for one, other in zip(given, wanted, strict=True)
     )
 

@@ -2,365 +2,241 @@
 
 from __future__ import annotations
 
-import io
 import random
-import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from tests.archive_files import tar_of
+from tests.archive_files import tar_of, zip_of
 from tests.meanings import pictures, words
 from tests.meanings.class_files import add_class_file
-from tests.meanings.drafts import SPLIT_OF, Draft, new_draft
-from tests.meanings.meaning import Case, Label, Role, Split
+from tests.meanings.meaning import Label, Meaning, Role
+from tests.meanings.row_files import draw_parts
 
 FOLDER_FORMS = ("folder", "tar", "zip")
-_PAIRS = (
-    ("left", "right"),
-    ("before", "after"),
-    ("rgb", "depth"),
-    ("A", "B"),
-    ("noisy", "clean"),
-    ("hr", "lr"),
-    ("input", "target"),
-)
+_PAIRS = words.groups("left+right|before+after|rgb+depth|A+B|noisy+clean|hr+lr|input+target")
+_LEVELS = words.groups("Paris Rome+day night|Audi BMW+red blue|photo sketch+dog horse")
 _MASKS = ("masks", "annotations", "labels", "gt", "segmentation", "SegmentationClass")
 
 
-def draw_folder(chance: random.Random, form: str) -> Case:
+def draw_folder(chance: random.Random, form: str) -> Meaning:
     """Draws a folder, or an archive of it."""
-    draft = new_draft(chance, form, chance.randrange(8, 14))
+    draft = Meaning(chance, form, chance.randrange(8, 14))
     style = chance.choices(list(_STYLES), [weight for weight, _ in _STYLES.values()])[0]
     _STYLES[style][1](draft)
     draft.kinds.append(f"tree:{style}")
+    if "input" in draft.settings:
+        return draft
     if chance.random() < 0.15:
         draft.files["README.md"] = b"Photos of things.\n"
-    wrapper = chance.choice(("", "", "data/", "photos/")) if style != "flat" else ""
-    draft.files = {f"{wrapper}{name}": data for name, data in draft.files.items()}
+    wrapper = chance.choice(("", "", "data/", "photos/")) if style not in ("table", "names") else ""
+    files = {f"{wrapper}{name}": data for name, data in draft.files.items()}
+    draft.settings["input"] = "{root}/in" if form == "folder" else f"{{root}}/photos.{form}"
     if form == "folder":
-        draft.files = {f"in/{name}": data for name, data in draft.files.items()}
-        draft.settings["input"] = "{root}/in"
+        draft.files = {f"in/{name}": data for name, data in files.items()}
+    elif form == "tar":
+        draft.files = {"photos.tar": tar_of(files, compression=chance.choice(("", "gz")))}
     else:
-        write = _tar_of if form == "tar" else _zip_of
-        draft.files = {f"photos.{form}": write(draft)}
-        draft.settings["input"] = f"{{root}}/photos.{form}"
-    return draft.case({})
+        slash = "\\" if chance.random() < 0.1 else "/"
+        draft.files = {"photos.zip": zip_of({name.replace("/", slash): data for name, data in files.items()})}
+    return draft
 
 
-def _tar_of(draft: Draft) -> bytes:
-    return tar_of(draft.files, compression=draft.chance.choice(("", "gz")))
-
-
-def _zip_of(draft: Draft) -> bytes:
-    file = io.BytesIO()
-    slash = "\\" if draft.chance.random() < 0.1 else "/"
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, data in draft.files.items():
-            member = zipfile.ZipInfo("x")
-            member.filename = name.replace("/", slash)
-            archive.writestr(member, data)
-    return file.getvalue()
-
-
-def _save(draft: Draft, folders: Sequence[str], stems: Sequence[str], *, field: str = "image") -> list[str]:
-    """Adds an image for each item; returns their paths."""
-    draft.images[field] = draft.add_pictures()
-    kind = draft.chance.choice(("png", "jpg"))
-    paths = [f"{folder}{stem}.{kind}" for folder, stem in zip(folders, stems, strict=True)]
-    for path, number in zip(paths, draft.images[field], strict=True):
-        draft.files[path] = pictures.picture(number, kind)
+def _save(draft: Meaning, folders: Sequence[str], field: str = "image", stems: Sequence[str] = ()) -> list[str]:
+    """Adds an image for each item; returns their paths without extension."""
+    style = draft.chance.choice(("{n:04d}", "img_{n}", "{n}", "DSC{n:05d}", "{h}"))
+    numbers, kind = range(1, draft.count + 1), draft.chance.choice(("png", "jpg"))
+    stems = stems or [style.format(n=n, h=f"{n * 2654435761 % 2**32:08x}") for n in numbers]
+    paths = [f"{folder}{stem}" for folder, stem in zip(folders, stems, strict=True)]
+    for path, number in zip(paths, draft.add_pictures(field), strict=True):
+        draft.files[f"{path}.{kind}"] = pictures.picture(number, kind)
     return paths
 
 
-def _stems(draft: Draft) -> list[str]:
-    style = draft.chance.choice(("{n:04d}", "img_{n}", "{n}", "DSC{n:05d}", "{h}"))
-    return [style.format(n=n + 1, h=f"{(n + 1) * 2654435761 % 2**32:08x}") for n in range(draft.count)]
+def _stems_of(paths: Sequence[str]) -> list[str]:
+    return [path.rpartition("/")[2] for path in paths]
 
 
-def _set_labels(draft: Draft, values: Sequence[str], *words_: str, names: dict[str, str] | None = None) -> None:
-    of_each = [[value] for value in values]
-    draft.labels.append(Label(("folders",), of_each, names=names or {}))
-    draft.roles.append(
-        Role("label", tuple(dict.fromkeys(("folders", *values, *words_, "label", "labels", "class", "classes"))))
-    )
-
-
-def _set_splits(draft: Draft, values: Sequence[str]) -> None:
-    draft.splits.append(Split(("folders",), [SPLIT_OF[value.lower()] for value in values]))
-    draft.roles.append(Role("split", tuple(dict.fromkeys(("folders", *values, "split", "splits")))))
-    draft.kinds.append("split:folders")
-
-
-def _safe_classes(draft: Draft) -> list[str]:
+def _pick_classes(draft: Meaning) -> list[str]:
     names = draft.chance.choice([names for names in words.CLASSES if "train" not in names])
     return [name.replace("/", "_") for name in names]
 
 
-def _classes(draft: Draft) -> None:
-    """Draws a folder for each class."""
-    names = _safe_classes(draft)
-    labels = draft.spread(names)
-    _save(draft, [f"{label}/" for label in labels], _stems(draft))
-    _set_labels(draft, labels)
-    draft.kinds.append("label:folders")
-    if draft.chance.random() < 0.3:
-        _add_class_list(draft, names)
-    elif draft.chance.random() < 0.2:
-        _add_table(draft)
+def _add_label(draft: Meaning, labels: Sequence[str], names: Mapping[str, str] | None = None) -> None:
+    said = dict.fromkeys(("folders", *labels, "label", "labels", "class", "classes"))
+    draft.add_label("folders", labels, said=[*said], names=names or {}, rows=())
 
 
-def _add_class_list(draft: Draft, names: Sequence[str]) -> None:
-    """Adds a file of the class names, in another order than that of the folders' names or in the same."""
-    order = draft.chance.sample(list(names), len(names))
-    name = add_class_file(draft, {str(n): one for n, one in enumerate(order)})
-    if tuple(order) != tuple(sorted(names)):
-        draft.roles.append(Role("names", (name,)))
+def _add_split(draft: Meaning, splits: Sequence[str]) -> None:
+    draft.add_split("folders", splits, *dict.fromkeys(splits), "split", "splits")
 
 
-def _add_table(draft: Draft) -> None:
-    """Adds a table of other labels beside the images."""
-    others = draft.spread(draft.chance.choice(words.CLASSES))
-    paths = [name for name in draft.files if name.endswith(("png", "jpg"))]
-    rows = "".join(f'{path},"{other}"\n' for path, other in zip(paths, others, strict=True))
-    draft.files["labels.csv"] = f"filename,species\n{rows}".encode()
-    draft.labels.append(Label(("species",), [[other] for other in others], is_first=False))
-    draft.roles.append(Role("label", ("labels.csv", "species")))
-    draft.kinds.append("label:table_beside")
+def _add_masks(draft: Meaning, paths: Sequence[str], said: str) -> None:
+    draft.masks = [draft.chance.randrange(1, 200) for _ in paths]
+    for path, value in zip(paths, draft.masks, strict=True):
+        draft.files[f"{path}.png"] = pictures.mask_picture(value)
+    draft.roles.append(Role("mask", (said, "mask", "masks")))
 
 
-def _numbered_classes(draft: Draft) -> None:
-    """Draws folders called by numbers, with a file that says their names or without."""
-    base = draft.chance.choice((0, 0, 1))
-    names = _safe_classes(draft)
-    texts = {str(n + base): name for n, name in enumerate(names)}
-    labels = draft.spread(list(texts))
-    _save(draft, [f"{label}/" for label in labels], _stems(draft))
-    draft.kinds.append(f"label:numbered{base}")
-    if draft.chance.random() < 0.3:
-        _set_labels(draft, labels)
+def _classes(draft: Meaning) -> None:
+    """Draws a folder for each class, called by its name or its number, and a file of the names or another table."""
+    chance, names = draft.chance, _pick_classes(draft)
+    if chance.random() < 0.4:
+        base = chance.choice((0, 0, 1))
+        texts = {str(n + base): name for n, name in enumerate(names)}
+        labels, is_named = draft.spread(list(texts)), chance.random() < 0.7
+        _add_label(draft, labels, texts if is_named else {})
+        if is_named:
+            add_class_file(draft, texts)
+        _save(draft, [f"{label}/" for label in labels])
         return
-    _set_labels(draft, labels, names=texts)
-    draft.roles.append(Role("names", (add_class_file(draft, texts),)))
+    labels = draft.spread(names)
+    _add_label(draft, labels)
+    if chance.random() < 0.3:
+        # In another order than that of the folders' names, or in the same.
+        order = chance.sample(names, len(names))
+        add_class_file(draft, {str(n): one for n, one in enumerate(order)})
+        if order == sorted(names):
+            draft.roles.pop()
+    paths = _save(draft, [f"{label}/" for label in labels])
+    if chance.random() < 0.15:
+        _add_table(draft, paths, is_first=False)
 
 
-def _split_classes(draft: Draft) -> None:
-    """Draws split folders, with class folders in each."""
-    _save_both(draft, "{split}/{label}/")
-
-
-def _class_splits(draft: Draft) -> None:
-    """Draws class folders, with split folders in each."""
-    _save_both(draft, "{label}/{split}/")
-
-
-def _save_both(draft: Draft, path: str) -> None:
-    splits, labels = _both(draft)
-    _save(
-        draft,
-        [path.format(split=split, label=label) for split, label in zip(splits, labels, strict=True)],
-        _stems(draft),
-    )
-    _set_labels(draft, labels)
-    _set_splits(draft, splits)
-    draft.kinds.append("label:folders")
-
-
-def _both(draft: Draft) -> tuple[list[str], list[str]]:
-    """Draws split and class of each item, each class in each split."""
-    words_of_splits = draft.chance.choice(
-        (("train", "test"), ("train", "val"), ("Training", "Testing"), ("train", "valid", "test"))
-    )
-    classes = _safe_classes(draft)[:2]
-    pairs = [(split, name) for split in words_of_splits for name in classes]
-    drawn = [pairs[n % len(pairs)] for n in range(draft.count)]
-    return [split for split, _ in drawn], [name for _, name in drawn]
-
-
-def _splits_alone(draft: Draft) -> None:
-    """Draws split folders of images, and a table that says the classes or nothing."""
-    splits = draft.spread(draft.chance.choice((("train", "test"), ("train", "val"))))
-    _save(draft, [f"{split}/" for split in splits], _stems(draft))
-    _set_splits(draft, splits)
-    if draft.chance.random() < 0.6:
-        _add_only_table(draft)
-    else:
-        draft.kinds.append("label:absent")
-
-
-def _add_only_table(draft: Draft) -> None:
-    labels = draft.spread(draft.pick_classes())
-    paths = [name for name in draft.files if name.endswith(("png", "jpg"))]
-    bare = draft.chance.random() < 0.3
-    names = [path.rpartition("/")[2] if bare else path for path in paths]
-    rows = "".join(f'{path},"{label}"\n' for path, label in zip(names, labels, strict=True))
-    table = draft.chance.choice(("labels.csv", "annotations.csv", "metadata.csv"))
-    field = draft.chance.choice(("label", "species", "Class"))
+def _add_table(draft: Meaning, paths: Sequence[str], *, is_first: bool = True) -> None:
+    """Adds a table of labels beside the images."""
+    labels, bare = draft.spread(draft.pick_classes()), is_first and draft.chance.random() < 0.3
+    ends = {name.rpartition(".")[0]: name for name in draft.files}
+    names = _stems_of([ends[path] for path in paths]) if bare else [ends[path] for path in paths]
+    table = draft.chance.choice(("labels.csv", "annotations.csv", "metadata.csv") if is_first else ("labels.csv",))
+    field = draft.chance.choice(("label", "species", "Class") if is_first else ("species",))
+    rows = "".join(f'{name},"{label}"\n' for name, label in zip(names, labels, strict=True))
     draft.files[table] = f"filename,{field}\n{rows}".encode()
-    draft.labels.append(Label((field,), [[label] for label in labels]))
-    draft.roles.append(Role("label", (table, field)))
+    draft.add_label(field, labels, said=(table, field), is_first=is_first, rows=())
     draft.kinds.append("label:table")
 
 
-def _flat(draft: Draft) -> None:
-    """Draws images in one folder, whose names begin with the class, or a table that says it."""
-    if draft.chance.random() < 0.5:
-        _save(draft, [draft.chance.choice(("", "images/"))] * draft.count, _stems(draft))
-        _add_only_table(draft)
-        return
-    names = draft.chance.choice((("cat", "dog"), ("apple", "pear", "plum"), ("ok", "bad"), ("Abyssinian", "pug")))
-    labels = draft.spread(names)
-    between = draft.chance.choice((".", "_", "-"))
-    _save(draft, [""] * draft.count, [f"{label}{between}{n}" for n, label in enumerate(labels)])
-    draft.labels.append(Label(("names",), [[label] for label in labels]))
-    draft.roles.append(Role("label", (*names, "names", "label_pattern")))
-    draft.kinds.append("label:file_names")
-
-
-def _two_levels(draft: Draft) -> None:
-    """Draws two levels of folders, either of which may be the classes."""
+def _two(draft: Meaning) -> None:
+    """Draws folders of splits and of classes, in either order; or the inputs of some parts."""
     chance = draft.chance
-    outer, inner = chance.choice(
-        (
-            (("Paris", "Rome"), ("day", "night")),
-            (("Audi", "BMW"), ("red", "blue")),
-            (("photo", "sketch"), ("dog", "horse")),
-        )
-    )
+    chosen = chance.choice((("train", "test"), ("train", "val"), ("Training", "Testing"), ("train", "valid", "test")))
+    pairs = [(split, name) for split in chosen for name in _pick_classes(draft)[:2]]
+    splits, labels = map(list, zip(*(pairs[n % len(pairs)] for n in range(draft.count)), strict=True))
+    _add_label(draft, labels)
+    is_parts = draft.form == "folder" and chance.random() < 0.4
+    path = "{split}/{label}/"
+    if is_parts:
+        splits = draw_parts(draft)
+        draft.settings["input"] = [f"{{root}}/{part}" for part in sorted(set(splits))]
+    else:
+        _add_split(draft, splits)
+        path = chance.choice((path, path, "{label}/{split}/"))
+    _save(draft, [path.format(split=split, label=label) for split, label in zip(splits, labels, strict=True)])
+
+
+def _splits(draft: Meaning) -> None:
+    """Draws split folders of images, and a table that says the classes or nothing."""
+    splits = draft.spread(draft.chance.choice((("train", "test"), ("train", "val"))))
+    paths = _save(draft, [f"{split}/" for split in splits])
+    _add_split(draft, splits)
+    if draft.chance.random() < 0.6:
+        _add_table(draft, paths)
+
+
+def _table(draft: Meaning) -> None:
+    """Draws images in one folder, and a table that says their classes."""
+    _add_table(draft, _save(draft, [draft.chance.choice(("", "images/"))] * draft.count))
+
+
+def _names(draft: Meaning) -> None:
+    """Draws images whose names begin with the class."""
+    names = draft.chance.choice((("cat", "dog"), ("apple", "pear", "plum"), ("ok", "bad"), ("Abyssinian", "pug")))
+    labels, between = draft.spread(names), draft.chance.choice("._-")
+    _save(draft, [""] * draft.count, stems=[f"{label}{between}{n}" for n, label in enumerate(labels)])
+    draft.add_label("names", labels, said=(*names, "names", "label_pattern"), rows=())
+
+
+def _two_levels(draft: Meaning) -> None:
+    """Draws two levels of folders, either of which may be the classes."""
+    outer, inner = map(words.words, draft.chance.choice(_LEVELS))
     pairs = [(one, two) for one in outer for two in inner]
     drawn = [pairs[n % 4] for n in range(draft.count)]
-    _save(draft, [f"{one}/{two}/" for one, two in drawn], _stems(draft))
-    for field, place in (("outer", 0), ("inner", 1)):
-        draft.labels.append(Label((field,), [[pair[place]] for pair in drawn]))
+    _save(draft, [f"{one}/{two}/" for one, two in drawn])
+    for field, cells in (("outer", [one for one, _ in drawn]), ("inner", [two for _, two in drawn])):
+        draft.labels.append(Label((field,), [[cell] for cell in cells]))
     draft.labels.append(Label(("both",), [[f"{one}/{two}"] for one, two in drawn]))
     draft.roles.append(Role("label", (*outer, *inner, "label", "labels")))
     draft.unclear = "two levels of folders, either of which may be the classes"
-    draft.kinds.append("label:doubled")
 
 
-def _letters(draft: Draft) -> None:
-    """Draws class folders below the first letter of their names."""
-    names = ("abbey", "alley", "bridge", "canal", "castle")
-    labels = draft.spread(names)
-    _save(draft, [f"{label[0]}/{label}/" for label in labels], _stems(draft))
-    _set_labels(draft, labels)
-    draft.kinds.append("label:letters")
-
-
-def _pairs(draft: Draft) -> None:
+def _pairs(draft: Meaning) -> None:
     """Draws two folders with an image of each item."""
     first, second = draft.chance.choice(_PAIRS)
-    stems = _stems(draft)
-    _save(draft, [f"{first}/"] * draft.count, stems, field=first)
-    _save(draft, [f"{second}/"] * draft.count, stems, field=second)
+    paths = _save(draft, [f"{first}/"] * draft.count, first)
+    _save(draft, [f"{second}/"] * draft.count, second, _stems_of(paths))
     draft.roles.append(Role("image", (second,)))
     draft.unclear = "two folders of images of the same things"
-    draft.kinds.append("image:doubled")
 
 
-def _listed_split(draft: Draft) -> None:
+def _listed_split(draft: Meaning) -> None:
     """Draws split folders, one of which has class folders and the other a table of its classes."""
     chance = draft.chance
     splits = draft.spread(chance.choice((("Train", "Test"), ("train", "val"), ("training", "testing"))))
     labels = draft.spread(chance.choice((("0", "1", "2"), ("cat", "dog"), ("benign", "malignant"))))
     listed = splits[0] if chance.random() < 0.3 else next(split for split in reversed(splits) if split != splits[0])
     inner = ["" if split == listed else f"{label}/" for split, label in zip(splits, labels, strict=True)]
-    folders = [f"{split}/{one}" for split, one in zip(splits, inner, strict=True)]
-    paths = _save(draft, folders, _stems(draft))
-    _set_labels(draft, labels)
-    _set_splits(draft, splits)
+    _save(draft, [f"{split}/{one}" for split, one in zip(splits, inner, strict=True)])
+    rows = [*zip(draft.files, labels, splits, strict=True)]
+    _add_label(draft, labels)
+    _add_split(draft, splits)
     draft.labels.append(Label(("ClassId",), [[label] for label in labels], is_first=False))
-    header = chance.choice(("Width,Height,ClassId,Path", "Path,ClassId"))
+    header, row = chance.choice((("Width,ClassId,Path", "48,{label},{path}"), ("Path,ClassId", "{path},{label}")))
     for table in dict.fromkeys(splits) if chance.random() < 0.5 else (listed,):
-        found = [(path, label) for path, label, split in zip(paths, labels, splits, strict=True) if split == table]
-        rows = [f"48,36,{label},{path}" if header.startswith("W") else f"{path},{label}" for path, label in found]
-        draft.files[f"{table}.csv"] = "\n".join([header, *rows, ""]).encode()
+        lines = [row.format(path=path, label=label) for path, label, split in rows if split == table]
+        draft.files[f"{table}.csv"] = "\n".join([header, *lines, ""]).encode()
         draft.roles.append(Role("label", (f"{table}.csv",)))
-    draft.kinds += ["label:folders", "label:table"]
 
 
-def _split_lists(draft: Draft) -> None:
+def _split_lists(draft: Meaning) -> None:
     """Draws class folders, or images alone, and lists of the stems of each split."""
     chance = draft.chance
-    labels = draft.spread(_safe_classes(draft)) if chance.random() < 0.7 else None
-    stems = _stems(draft)
-    _save(draft, [f"{label}/" for label in labels] if labels else ["JPEGImages/"] * draft.count, stems)
+    labels = draft.spread(_pick_classes(draft)) if chance.random() < 0.7 else None
+    stems = _stems_of(_save(draft, [f"{one}/" for one in labels] if labels else ["JPEGImages/"] * draft.count))
     if labels:
-        _set_labels(draft, labels)
-        draft.kinds.append("label:folders")
+        _add_label(draft, labels)
     elif chance.random() < 0.6:
-        draft.masks = [chance.randrange(1, 200) for _ in range(draft.count)]
-        for stem, value in zip(stems, draft.masks, strict=True):
-            draft.files[f"SegmentationClass/{stem}.png"] = pictures.mask_picture(value)
-        draft.roles.append(Role("mask", ("SegmentationClass", "mask", "masks")))
+        _add_masks(draft, [f"SegmentationClass/{stem}" for stem in stems], "SegmentationClass")
     names = chance.choice((("train", "val"), ("train", "test"), ("train", "val", "test")))
-    splits = draft.spread(names)
-    folder = chance.choice(("", "", "ImageSets/", "ImageSets/Main/", "splits/"))
+    splits, folder = draft.spread(names), chance.choice(("", "", "ImageSets/", "ImageSets/Main/", "splits/"))
     for name in names:
         lines = [f"{stem}\n" for stem, split in zip(stems, splits, strict=True) if split == name]
         draft.files[f"{folder}{name}.txt"] = "".join(lines).encode()
-    draft.splits.append(Split(("lists",), [SPLIT_OF[split] for split in splits]))
     # The counts of skipped files name all files; a note or question says that these are not read.
-    draft.roles.append(Role("split", ("not read", "lists of splits", "tables beside them")))
-    draft.kinds.append("split:lists")
+    draft.add_split("lists", splits, "not read", "lists of splits", "tables beside them")
+    draft.roles[-1] = Role("split", draft.roles[-1].words[1:])
 
 
-def _masks(draft: Draft) -> None:
-    """Draws a folder of images, and one of their masks."""
-    chance = draft.chance
-    labels = draft.spread(_safe_classes(draft)) if chance.random() < 0.3 else None
+def _masks(draft: Meaning) -> None:
+    """Draws a folder of images and one of their masks, or masks beside the images with another end."""
+    chance, is_beside = draft.chance, draft.chance.random() < 0.33
+    labels = draft.spread(_pick_classes(draft)) if is_beside or chance.random() < 0.3 else None
     inner = [f"{label}/" for label in labels] if labels else [""] * draft.count
-    stems = _stems(draft)
-    _save(draft, [f"images/{one}" for one in inner], stems)
-    folder, end = chance.choice(_MASKS), chance.choice(("", "", "_mask", "_seg"))
-    draft.masks = [chance.randrange(1, 200) for _ in range(draft.count)]
-    for one, stem, value in zip(inner, stems, draft.masks, strict=True):
-        draft.files[f"{folder}/{one}{stem}{end}.png"] = pictures.mask_picture(value)
-    draft.roles.append(Role("mask", (folder, "mask", "masks")))
-    draft.kinds.append("mask:folder")
+    paths = _save(draft, inner if is_beside else [f"images/{one}" for one in inner])
+    folder = chance.choice(_MASKS)
+    end = chance.choice(("_mask", "_seg", "_gt") if is_beside else ("", "", "_mask", "_seg"))
+    moved = paths if is_beside else [path.replace("images", folder, 1) for path in paths]
+    _add_masks(draft, [f"{path}{end}" for path in moved], end if is_beside else folder)
     if labels:
-        _set_labels(draft, labels)
-        draft.kinds.append("label:folders")
+        _add_label(draft, labels)
 
 
-def _masks_beside(draft: Draft) -> None:
-    """Draws masks beside their images, told apart by the end of their names."""
-    labels = draft.spread(_safe_classes(draft))
-    stems = _stems(draft)
-    _save(draft, [f"{label}/" for label in labels], stems)
-    end = draft.chance.choice(("_mask", "_seg", "_gt"))
-    draft.masks = [draft.chance.randrange(1, 200) for _ in range(draft.count)]
-    for label, stem, value in zip(labels, stems, draft.masks, strict=True):
-        draft.files[f"{label}/{stem}{end}.png"] = pictures.mask_picture(value)
-    draft.roles.append(Role("mask", (end, "mask", "masks")))
-    _set_labels(draft, labels)
-    draft.kinds += ["mask:beside", "label:folders"]
-
-
-def _captions(draft: Draft) -> None:
-    """Draws a text file for each image."""
-    stems = _stems(draft)
-    folder = draft.chance.choice(("", "images/"))
-    _save(draft, [folder] * draft.count, stems)
-    texts = [f"{draft.chance.choice(words.SENTENCES)} no {n}" for n in range(draft.count)]
-    for stem, text in zip(stems, texts, strict=True):
-        draft.files[f"{folder}{stem}.txt"] = text.encode()
-    draft.labels.append(Label(("txt",), [[text] for text in texts], kind="text"))
-    draft.roles.append(Role("text", (".txt", "txt", "text", "caption", "captions")))
-    draft.kinds.append("label:text_beside")
-
-
-_STYLES: dict[str, tuple[float, Callable[[Draft], None]]] = {
-    "classes": (20, _classes),
-    "numbered": (14, _numbered_classes),
-    "split_classes": (12, _split_classes),
-    "class_splits": (6, _class_splits),
-    "splits": (8, _splits_alone),
-    "flat": (10, _flat),
+_STYLES: dict[str, tuple[float, Callable[[Meaning], None]]] = {
+    "classes": (34, _classes),
+    "two": (24, _two),
+    "splits": (8, _splits),
+    "table": (5, _table),
+    "names": (5, _names),
     "two_levels": (8, _two_levels),
-    "letters": (3, _letters),
     "pairs": (7, _pairs),
-    "listed_split": (5, _listed_split),
+    "listed_split": (6, _listed_split),
     "split_lists": (6, _split_lists),
-    "masks": (8, _masks),
-    "masks_beside": (4, _masks_beside),
-    "captions": (4, _captions),
+    "masks": (12, _masks),
 }

@@ -1,12 +1,16 @@
-"""What the maker of an input means by it."""
+"""Inputs in the making, and what their makers mean by them."""
 
 from __future__ import annotations
 
 import dataclasses
+import random
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.meanings import pictures, words
+from tests.writers import save
 
 # Fields of the label that is the rest of a line, behind the image.
 REST = ("rest",)
@@ -46,20 +50,23 @@ class Role:
     """Something recognisable that has to be stored or named.
 
     Attributes:
-      kind: "label", "split", "box", "mask", "image", "names", "text", "vector", "group", …
+      kind: "label", "split", "box", "mask", "image", "names", "text", "vector", …
       words: names of the columns or files that hold it; naming one is naming it.
-      numbers: field of an image -> number of the picture of each item, of a further image.
     """
 
     kind: str
     words: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Meaning:
-    """The meaning of an input.
+    """An input and its meaning.
 
     Attributes:
+      chance: draws what is in it.
+      form: its form, such as "csv".
+      count: number of items.
+      start: the first item that has what comes later.
       images: field -> number of the picture of each item, or None; the first is the one that is meant, if one is.
       labels: what may be the label.
       splits: what may be the split.
@@ -67,56 +74,94 @@ class Meaning:
       masks: value of each item's mask; None if there are none.
       roles: what has to be stored or named.
       unclear: why no reader can know what is meant; "" if one can.
-      cells: column -> its values, for what a suggestion may name.
+      columns: column -> its cells, for what a suggestion may name; None is empty.
       table: file beside the images that holds all this, if the input is the folder of both; naming it is enough where
         it is not read.
-    """
-
-    images: Mapping[str, Sequence[int | None]]
-    labels: Sequence[Label] = ()
-    splits: Sequence[Split] = ()
-    boxes: Sequence[Sequence[tuple[float, ...]]] | None = None
-    masks: Sequence[int | None] | None = None
-    roles: Sequence[Role] = ()
-    unclear: str = ""
-    cells: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
-    table: str = ""
-
-    @property
-    def count(self) -> int:
-        """Number of items."""
-        return len(next(iter(self.images.values())))
-
-
-@dataclasses.dataclass
-class Case:
-    """An input.
-
-    Attributes:
-      form: its form, such as "csv".
       files: path below the input's folder -> content.
       settings: those of the request; "{root}" stands for the folder.
-      meaning: what it means.
-      kinds: the roles that it was drawn with, for people.
+      kinds: what it was drawn with, for people.
+      folder: folder of the images, with a slash at its end; or "".
+      prefixes: what the path of each image begins with.
+      numbers: pictures that no item has yet.
+      declared: column -> the names of its classes, which the schema declares.
     """
 
+    chance: random.Random
     form: str
-    files: dict[str, bytes]
-    settings: dict[str, Any]
-    meaning: Meaning
-    kinds: list[str]
+    count: int
+    start: int = 0
+    images: dict[str, list[int | None]] = dataclasses.field(default_factory=dict)
+    labels: list[Label] = dataclasses.field(default_factory=list)
+    splits: list[Split] = dataclasses.field(default_factory=list)
+    boxes: Sequence[Sequence[tuple[float, ...]]] | None = None
+    masks: list[int] | None = None
+    roles: list[Role] = dataclasses.field(default_factory=list)
+    unclear: str = ""
+    columns: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    table: str = ""
+    files: dict[str, bytes] = dataclasses.field(default_factory=dict)
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    kinds: list[str] = dataclasses.field(default_factory=list)
+    folder: str = ""
+    prefixes: list[str] = dataclasses.field(default_factory=list)
+    numbers: list[int] = dataclasses.field(default_factory=list)
+    declared: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        colored = [number for number in range(pictures.COUNT) if not pictures.is_gray(number)]
+        self.numbers = self.chance.sample(colored, min(len(colored), 4 * self.count))
+
+    def name(self, names: Sequence[str]) -> str:
+        """Draws the name of a column that no other has."""
+        free = [name for name in names if self.is_free([name])]
+        return self.chance.choice(free or [f"{names[0]}_{len(self.columns)}"])
+
+    def is_free(self, names: Sequence[str]) -> bool:
+        """Whether no column has one of these names."""
+        return not {name.lower() for name in self.columns} & {name.lower() for name in names}
+
+    def pick_classes(self) -> list[str]:
+        """Draws class names."""
+        return list(self.chance.choice(words.CLASSES))
+
+    def spread(self, values: Sequence[Any]) -> list[Any]:
+        """Draws a value for each row, so that each value occurs at least twice where rows allow."""
+        several = [values[n % len(values)] for n in range(self.count)]
+        self.chance.shuffle(several)
+        return several
+
+    def shorten(self, cells: list[Any]) -> list[Any]:
+        """Takes the value from the first rows, if this table has a role that comes later."""
+        return [None if row < self.start else cell for row, cell in enumerate(cells)]
+
+    def add_pictures(self, field: str) -> list[int | None]:
+        """Gives each item a picture that no other role has; returns their numbers."""
+        self.images[field], self.numbers = [*self.numbers[: self.count]], self.numbers[self.count :]
+        return self.images[field]
+
+    def add_label(self, field: str, values: Sequence[Any], *role: str, said: Sequence[str] = (), **others: Any) -> None:
+        """Adds a label with a value for each item, None or a list of values.
+
+        Args:
+          role: its kind, if that is not "label".
+          said: words that name it; by default its field.
+          others: attributes of `Label`.
+        """
+        is_class = others.get("kind", "class") == "class"
+        lists = [one if isinstance(one, list) else [] if one is None else [one] for one in values]
+        lists = [[canonical(one) for one in several] if is_class else several for several in lists]
+        self.labels.append(Label((field,), lists, **{"rows": lists if is_class else (), **others}))
+        self.roles.append(Role(*(role or ("label",)), tuple(said) or (field,)))
+
+    def add_split(self, field: str, cells: Sequence[Any], *said: str) -> None:
+        """Adds a split that words say; `said` names it, by default its field."""
+        self.splits.append(Split((field,), [cell and words.SPLIT_OF[cell.lower()] for cell in cells]))
+        self.roles.append(Role("split", (field, *said)))
 
     def write(self, root: Path) -> dict[str, Any]:
         """Writes the files; returns the settings of the request."""
-        folders: set[str] = set()
         for name, data in self.files.items():
-            path = f"{root}/{name}"
-            folder = path.rpartition("/")[0]
-            if folder not in folders:
-                Path(folder).mkdir(parents=True, exist_ok=True)
-                folders.add(folder)
-            with open(path, "wb") as file:
-                file.write(data)
+            save(root / name, data)
         return {name: fill(value, root) for name, value in self.settings.items()}
 
 

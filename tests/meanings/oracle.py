@@ -11,7 +11,7 @@ from typing import Any
 
 from beam_tfrecords import RequestError
 from tests.meanings.comparison import Comparison
-from tests.meanings.meaning import Case, Meaning
+from tests.meanings.meaning import Meaning
 from tests.meanings.program import Reading, read_input
 
 READ, ASKED, REFUSED, STOPPED, WRONG, CRASH = OUTCOMES = ("read", "asked", "refused", "stopped", "wrong", "crash")
@@ -35,7 +35,7 @@ class Outcome:
     words: str = ""
 
 
-def judge(case: Case, settings: Mapping[str, Any], *, read: Read = read_input) -> Outcome:
+def judge(case: Meaning, settings: Mapping[str, Any], *, read: Read = read_input) -> Outcome:
     """Returns what becomes of the written input of a case with the settings of a request."""
     try:
         reading = read(settings)
@@ -43,9 +43,9 @@ def judge(case: Case, settings: Mapping[str, Any], *, read: Read = read_input) -
         return _judge_refusal(case, settings, error, read)
     except Exception:
         return Outcome(CRASH, [f"crash: {_last_line()}"], settings, traceback.format_exc(limit=-6))
-    kind, problems = judge_reading(case.meaning, settings, reading)
-    if case.meaning.unclear and kind == READ and not _leaves_out_boxes(case.meaning, reading):
-        return Outcome(WRONG, [f"guessed: {case.meaning.unclear}"], settings, reading.text)
+    kind, problems = judge_reading(case, settings, reading)
+    if case.unclear and kind == READ and not _leaves_out_boxes(case, reading):
+        return Outcome(WRONG, [f"guessed: {case.unclear}"], settings, reading.text)
     if kind == STOPPED and problems:
         return Outcome(WRONG, [f"stopped, {one}" for one in problems], settings, reading.text)
     return Outcome(kind, problems, settings, reading.text)
@@ -60,7 +60,7 @@ def _last_line() -> str:
     return traceback.format_exc().strip().splitlines()[-1][:200]
 
 
-def _judge_refusal(case: Case, settings: Mapping[str, Any], error: RequestError, read: Read) -> Outcome:
+def _judge_refusal(case: Meaning, settings: Mapping[str, Any], error: RequestError, read: Read) -> Outcome:
     """Executes the suggestions of a refusal."""
     for suggestion in error.suggestions:
         changed = {**settings, **suggestion.settings}
@@ -75,7 +75,7 @@ def _judge_refusal(case: Case, settings: Mapping[str, Any], error: RequestError,
             return Outcome(CRASH, [found], suggestion.settings, traceback.format_exc(limit=-6))
         said = f"{error.message}\n{suggestion.meaning}\n{reading.text}"
         kind, problems = judge_reading(
-            case.meaning,
+            case,
             changed,
             dataclasses.replace(reading, text=said),
             is_offered=True,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import os
 import tempfile
-import unittest.mock
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beam_tfrecords import LimitError, build, open_dataset
+from beam_tfrecords import open_dataset
 from tests import published
 from tests.core.commands import run_command
 from tests.core.plain_runner import plain_pipelines, without_reports
@@ -63,19 +60,6 @@ class Reading:
     fields: frozenset[str]
 
 
-@contextlib.contextmanager
-def temporary_in_memory() -> Iterator[None]:
-    """Makes temporary folders in memory, if there is such a file system: removing some took a fifth of the time."""
-    folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    with unittest.mock.patch.object(tempfile, "tempdir", folder):
-        yield
-
-
-def scratch_folder() -> tempfile.TemporaryDirectory[str]:
-    """Makes a temporary folder."""
-    return tempfile.TemporaryDirectory(prefix="meanings-")
-
-
 def read_input(settings: Mapping[str, Any]) -> Reading:
     """Returns what a request gives; of one with too many failures, what is left without that limit.
 
@@ -83,7 +67,7 @@ def read_input(settings: Mapping[str, Any]) -> Reading:
       RequestError: the request is refused.
     """
     most = settings.get("max_failures", 0.01)
-    with scratch_folder() as folder, plain_pipelines(), without_reports():
+    with tempfile.TemporaryDirectory(prefix="meanings-") as folder, plain_pipelines(), without_reports():
         said = _build({**settings, "output": f"{folder}/out", "max_failures": 1.0})
         if not Path(folder, "out/_SUCCESS").exists():
             return Reading([], Counter(), said, False, (), frozenset())
@@ -96,63 +80,44 @@ def read_input(settings: Mapping[str, Any]) -> Reading:
 
 def _build(settings: Mapping[str, Any]) -> str:
     """Builds as the command does; returns what it says."""
-    if callable(settings.get("input")):  # a command names a function by its module
-        with contextlib.suppress(LimitError):
-            build(**settings)
-        return ""
-    ran = run_command("convert", *_words(settings))
+    pairs = [(name, one) for name, value in settings.items() for one in (value if isinstance(value, list) else [value])]
+    ran = run_command("convert", *(f"--{name}" if one is True else f"--{name}={one}" for name, one in pairs))
     if ran.refusal is not None:
         raise ran.refusal
     assert ran.code in (0, 3), ran.err
     return ran.out if ran.code == 0 else ran.out + ran.err
 
 
-def _words(settings: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in settings.items():
-        for one in value if isinstance(value, list) else [value]:
-            yield f"--{name}" if one is True else f"--{name}={one}"
-
-
 def read_record(record: published.Record, layout: Any, class_names: Sequence[str]) -> Record:
     """Returns what a record of a layout holds."""
     values = {one.field: record.values.get(one.name, []) for one in layout.features}
-    images, mask = {}, None
+    images: dict[str, Any] = {}
     for feature in layout.features:
         if feature.holds_image and feature.field != "image.pixels":
             numbers = [pictures.read_picture(data) for data in values[feature.field]]
             images[feature.image or "image"] = numbers if feature.several else numbers[0]
-    if values.get("mask.encoded"):
-        mask = pictures.read_mask(values["mask.encoded"][0])
+    mask = pictures.read_mask(values["mask.encoded"][0]) if values.get("mask.encoded") else None
+    indices = values.get("label.index", values.get("labels.index"))
+    labels = None if indices is None else [class_names[index] for index in indices]
     columns = {
         one.column: [one.class_names[value] if one.is_class else _text(value) for value in values[one.field]]
         for one in layout.features
         if one.column
     }
-    return Record(
-        record.key, record.split, images, mask, _labels(values, class_names), _objects(values, class_names), columns
-    )
-
-
-def _labels(values: Mapping[str, list[Any]], class_names: Sequence[str]) -> Sequence[str] | None:
-    indices = values.get("label.index", values.get("labels.index"))
-    return None if indices is None else [class_names[index] for index in indices]
+    return Record(record.key, record.split, images, mask, labels, _objects(values, class_names), columns)
 
 
 def _objects(values: Mapping[str, list[Any]], class_names: Sequence[str]) -> list[tuple[tuple[float, ...], str]] | None:
     sides = [values.get(f"objects.{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
-    boxes: list[tuple[float, ...]]
     if "objects.bbox" in values:
         flat = values["objects.bbox"]
-        boxes = [(flat[n + 1], flat[n], flat[n + 3], flat[n + 2]) for n in range(0, len(flat), 4)]
-    elif all(side is not None for side in sides):
-        boxes = list(zip(*sides, strict=True))
-    else:
+        sides = [flat[1::4], flat[::4], flat[3::4], flat[2::4]]
+    if None in sides:
         return None
+    names = [class_names[index] for index in values.get("objects.index", [])]
     if "objects.name" in values:
         names = [_text(name) for name in values["objects.name"]]
-    else:
-        names = [class_names[index] for index in values.get("objects.index", [])]
-    return list(zip(boxes, names, strict=True))
+    return list(zip(zip(*sides, strict=True), names, strict=True))
 
 
 def _text(value: Any) -> Any:

@@ -6,15 +6,24 @@ import itertools
 import logging
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.meanings.forms import draw_case
-from tests.meanings.known import KNOWN
+from tests.meanings.draws import draw_case, run_cases
 from tests.meanings.oracle import CRASH, WRONG
 from tests.meanings.report import Found, group
-from tests.meanings.runs import run_cases
+
+# Kinds of wrong outcomes that are known: how the kind begins -> why it stands. A kind is taken out with its fix.
+KNOWN: Mapping[str, str] = {
+    "guessed": "boxes beside two columns of classes, of which one has a usual name: it is taken, and the other named",
+    "labels (label:list)": "some words in cells of a large table are one class each, with a note",
+    "suggestion, boxes": "boxes of a few rows that fit two formats, offered with the labels",
+    "suggestion, labels (label:list)": "texts of two or three words offered as one class each, among others",
+    "suggestion, lost": "the images of one split, whose table is offered alone",
+    "suggestion, publishes nothing": "a dataset of columns that lack values",
+    "suggestion, values": "lists of numbers in a text as texts",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -55,12 +64,6 @@ def test_what_thousands_of_inputs_mean_is_read_or_asked() -> None:
     assert not found, show(found)
 
 
-@pytest.mark.parametrize(("form", "number"), [("list", 18), ("list", 171), ("list", 242), ("folder", 51), ("npz", 103)])
-def test_what_was_wrong_once_is_right(form: str, number: int) -> None:
-    found = [one for one in run_cases(1, 1, first=number, form=form) if one.outcome.kind in (WRONG, CRASH)]
-    assert not found, show(found)
-
-
 def test_a_seed_draws_the_same_input_again() -> None:
     first, again = draw_case(3, 5), draw_case(3, 5)
-    assert (first.files, first.settings, first.meaning) == (again.files, again.settings, again.meaning)
+    assert (first.files, first.settings, first.roles) == (again.files, again.settings, again.roles)
