@@ -310,8 +310,9 @@ class CocoAnnotations:
     def count(self, path: str, tally: Tally) -> None:
         """Counts classes, fields, and annotations of images that the file does not list, and adds notes."""
         shown = printable(storage.basename(path))
+        numbers = self.class_numbers
         for name in self.class_names:
-            tally.see_class(name, self.class_numbers.get(name))
+            tally.see_class(name, numbers.get(name))
         if self.named_by_url:
             tally.uses["images[].coco_url"] = STRUCTURE
         for field, count in self.fields.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import itertools
 import re
@@ -321,24 +322,31 @@ def _without(others: FolderTree, request: Request, base: str, found: Sequence[st
 def _annotation_folders(tree: FolderTree) -> list[str]:
     """Returns the outermost folders of images that annotate the images of sibling folders."""
     found: set[str] = set()
+    container_in = functools.cache(functools.partial(_only_container, tree))
     for path, folder in tree.walk():
         parts = path.split("/") if folder.images else []
         for depth, name in enumerate(parts):
             parent = "/".join(parts[:depth])
-            if (is_annotation(name) and _annotates(tree, parent, name)) or _is_drawn(tree, parent, name):
+            if (is_annotation(name) and _annotates(tree, parent, name)) or _is_drawn(
+                tree, container_in(parent), join(parent, name)
+            ):
                 found.add(join(parent, name))
                 break
     return sorted(found)
 
 
-def _is_drawn(tree: FolderTree, parent: str, name: str) -> bool:
-    """Whether a folder has an image for each image of a sibling such as `images`, next to further siblings."""
+def _only_container(tree: FolderTree, parent: str) -> str | None:
+    """Returns the only folder such as `images`, with no folders below, among three or more siblings."""
     names = tree.below(parent)
-    containers = [one for one in names if is_container(one) and not tree.below(join(parent, one))]
-    is_other = is_container(name) or split_in_name(name) or tree.below(join(parent, name))
-    if is_other or len(names) < 3 or len(containers) != 1:
-        return False
-    return are_drawn(tree, join(parent, containers[0]), join(parent, name))
+    found = [path for name in names if is_container(name) and not tree.below(path := join(parent, name))]
+    return found[0] if len(names) > 2 and len(found) == 1 else None
+
+
+def _is_drawn(tree: FolderTree, container: str | None, path: str) -> bool:
+    """Whether a folder has an image for each image of a container beside it."""
+    name = path.rpartition("/")[2]
+    is_other = is_container(name) or split_in_name(name) or tree.below(path)
+    return container is not None and not is_other and are_drawn(tree, container, path)
 
 
 def _annotates(tree: FolderTree, parent: str, name: str) -> bool:

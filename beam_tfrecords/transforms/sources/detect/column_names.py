@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -38,6 +39,7 @@ _MEANT = BOX_NAMES | {*MASK_NAMES, *USUAL_LABELS, "objects", "annotations"}
 _MASK_WORDS = re.compile("mask|seg|annot")
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def plain_name(name: str) -> str:
     """Normalizes a column name for comparison with usual names; strips the image extension of an archive member."""
     stem, _, extension = name.lower().rpartition(".")

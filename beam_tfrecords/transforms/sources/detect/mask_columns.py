@@ -40,8 +40,9 @@ def find_masks(
     if settings.label_columns or not ({*OUTLINES, Content.MASK} & needs.contents or takes_boxes):
         return None
     others = {image, label, *table.embedded}
-    names = [settings.mask_column] if settings.mask_column else [one for one in table.columns if one not in others]
-    cells = first_cells(table, [name for name in names if name in table.columns], rows=_ROWS)
+    chosen = settings.mask_column
+    names = [one for one in table.columns if (one == chosen if chosen else one not in others)]
+    cells = first_cells(table, names, rows=_ROWS)
     roles = {name: _role_of(name, values) for name, values in cells.items()}
     found = [name for name, role in roles.items() if role in (Role.RUNS, Role.ANNOTATION)]
     if not found and image is not None:

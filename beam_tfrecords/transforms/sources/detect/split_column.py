@@ -146,7 +146,7 @@ def _infer(table: Table, taken: Sequence[str | None], *, asks: bool) -> tuple[Sp
         if column == COLUMN_NAMES[0]:
             return SplitColumn(column), ""
         if are_splits(counts):
-            usual = [name for name, plain in _plain(table).items() if plain in COLUMN_NAMES and name not in taken]
+            usual = [name for name in table.columns if _plain(name) in COLUMN_NAMES and name not in taken]
             _refuse_other_splits(table, column, usual)
             return SplitColumn(column), f"splits from column {column!r}"
         if 1 < len(counts) <= _MOST_WORDS:
@@ -159,7 +159,7 @@ def _infer(table: Table, taken: Sequence[str | None], *, asks: bool) -> tuple[Sp
                 f"{'has' if len(others) == 1 else 'have'}; if it says the splits, use `split_column={name}`"
             )
         elif flags is not None:
-            true, false = SPLIT_FLAGS[_plain(table)[name]]
+            true, false = SPLIT_FLAGS[_plain(name)]
             return flags, f"splits from column {name!r}: {true} where it is true, else {false}"
     found, seen = _find_by_words(table, [*taken, column], asks=asks)
     return found, seen or note
@@ -246,7 +246,7 @@ def _tell_split(word: str) -> str | None:
 
 def _read_flags(table: Table, column: str) -> SplitColumn | None:
     """Returns a column such as `is_valid` with the splits of true and false; None for other columns."""
-    splits = SPLIT_FLAGS.get(_plain(table)[column])
+    splits = SPLIT_FLAGS.get(_plain(column))
     words = {word.lower() for word in _words(table, column)} if splits else set()
     if splits is None or len(words) != 2 or not words <= {*_TRUE, *_FALSE}:
         return None
@@ -256,10 +256,9 @@ def _read_flags(table: Table, column: str) -> SplitColumn | None:
 
 def _find_alike(table: Table, column: str, *, label: str | None) -> list[str]:
     """Returns other columns of zeros and ones if a column called `train`, say, may be a class as these are."""
-    plain = _plain(table)
-    if plain[column].startswith("is") or not _words(table, column) <= {"0", "1"}:
+    if _plain(column).startswith("is") or not _words(table, column) <= {"0", "1"}:
         return []
-    others = [name for name in table.columns if name != label and plain[name] not in SPLIT_FLAGS]
+    others = [name for name in table.columns if name != label and _plain(name) not in SPLIT_FLAGS]
     cells = first_cells(table, [name for name in others if name not in table.embedded])
     return [name for name, values in cells.items() if {*map(_word, filter(_is_plain, values))} == {"0", "1"}]
 
@@ -321,12 +320,12 @@ def _splits_in(words: Iterable[str]) -> set[str]:
 
 
 def _usual(table: Table, taken: Sequence[str | None]) -> str | None:
-    plain = {plain: name for name, plain in reversed(_plain(table).items()) if name not in taken}
+    plain = {_plain(name): name for name in reversed(table.columns) if name not in taken}
     return next((plain[name] for name in COLUMN_NAMES if name in plain), None)
 
 
-def _plain(table: Table) -> dict[str, str]:
-    return {name: re.sub(r"[\s_-]", "", name.lower()) for name in table.columns}
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name.lower())
 
 
 def _words(table: Table, column: str) -> set[str]:

@@ -56,8 +56,9 @@ class CsvTable(TextTable):
 
     def parse(self, lines: Lines, columns: Sequence[str]) -> Iterator[Row]:
         """See `TextTable.parse`; a row whose number of cells differs from the header's becomes an `InvalidRow`."""
-        wanted = [(name, self.columns.index(name)) for name in columns]
         width = len(self.columns)
+        places = dict(zip(reversed(self.columns), reversed(range(width)), strict=True))
+        wanted = [(name, places[name]) for name in columns]
         for row in self.read(lines):
             if isinstance(row, InvalidRow):
                 yield row

@@ -196,7 +196,7 @@ class HfParquetSource(RowSource):
         metadata = file.metadata.row_group(group)
         named = list(self._images.values())
         columns = list(self._cells.needed)
-        rows = fitting_rows(metadata, [*columns, *named], most=_MOST_ROWS)
+        rows = fitting_rows(metadata, {*columns, *named}, most=_MOST_ROWS)
         with parsing():
             for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, *named], use_threads=False):
                 of_rows = zip(*(_image_cells(batch.column(name)) for name in named), strict=True)

@@ -107,12 +107,13 @@ class ParquetTable(TableFile):
     def _batches(
         self, file: pq.ParquetFile, plain: IO[bytes], columns: Sequence[str], part: RowRange
     ) -> Iterator[pa.RecordBatch]:
+        chosen = frozenset(columns)
         for group, end_of_group in enumerate(itertools.accumulate(self.group_rows)):
             at = end_of_group - self.group_rows[group]
             if end_of_group <= part.start or at >= part.stop:
                 continue
-            check_pages(plain, file.metadata, group, columns)
-            rows = fitting_rows(file.metadata.row_group(group), columns, most=_BATCH_ROWS)
+            check_pages(plain, file.metadata, group, chosen)
+            rows = fitting_rows(file.metadata.row_group(group), chosen, most=_BATCH_ROWS)
             for batch in file.iter_batches(rows, [group], columns=list(columns), use_threads=False):
                 begin, end = max(part.start - at, 0), min(part.stop - at, batch.num_rows)
                 if begin < end:

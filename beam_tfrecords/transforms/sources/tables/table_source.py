@@ -309,7 +309,8 @@ def _merge_types(tables: Sequence[TableFile]) -> Mapping[str, str] | None:
 
 def _with_other_columns(first: Table, tables: Sequence[Table]) -> list[Table]:
     """Returns a table for each column that the first one lacks."""
-    found = {name: table for table in reversed(tables) for name in table.columns if name not in first.columns}
+    known = {*first.columns}
+    found = {name: table for table in reversed(tables) for name in table.columns if name not in known}
     return [*dict.fromkeys(found.values())]
 
 
