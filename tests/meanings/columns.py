@@ -56,7 +56,7 @@ def add_image(draft: Meaning) -> None:
     if draft.form in EMBEDDED:
         first = chance.choice(EMBEDDED[draft.form])
         seconds = _SECOND.get(draft.form, ())
-        for field in [first, *(chance.sample(seconds, 1) if seconds and chance.random() < 0.1 else [])]:
+        for field in [first, *(chance.sample(seconds, 1) if seconds and chance.random() < 0.25 else [])]:
             kind = first if first in ("jpg", "png") else chance.choice(("jpg", "png"))
             numbers = draft.add_pictures(field)
             draft.columns[field] = [
@@ -172,10 +172,14 @@ def _fits(box: Sequence[int]) -> bool:
 
 
 def add_mask(draft: Meaning) -> None:
-    if draft.form in EMBEDDED:
+    if draft.form in ("hf_parquet", "tfrecord"):
+        return
+    draft.masks = [draft.chance.randrange(1, 200) for _ in range(draft.count)]
+    if draft.form == "webdataset":
+        draft.columns["mask.png"] = [{"bytes": pictures.mask_picture(value)} for value in draft.masks]
+        draft.roles.append(Role("mask", ("mask.png", "mask", "masks")))
         return
     field = draft.name(words.MASKS)
-    draft.masks = [draft.chance.randrange(1, 200) for _ in range(draft.count)]
     draft.columns[field] = [f"masks/m{n}.png" for n in range(draft.count)]
     draft.files |= {f"masks/m{n}.png": pictures.mask_picture(value) for n, value in enumerate(draft.masks)}
     draft.roles.append(Role("mask", (field,)))

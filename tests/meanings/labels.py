@@ -141,7 +141,7 @@ def _float(draft: Meaning) -> None:
     values: list[Any] = [round(draft.chance.uniform(0.5, 90), digits) for _ in range(draft.count)]
     field = draft.name(words.VALUES)
     draft.add_label(field, values, "value", kind="float")
-    if draft.chance.random() < 0.2:
+    if draft.form != "list" and draft.chance.random() < 0.2:
         row = draft.chance.randrange(draft.count)
         is_typed = draft.form in TYPED
         values[row] = draft.chance.choice([None, float("nan"), float("inf")] if is_typed else ["", "NaN", "inf", " "])
@@ -155,7 +155,7 @@ def _text(draft: Meaning) -> None:
     values: list[Any] = [draft.chance.choice(words.SENTENCES) for _ in range(draft.count)]
     if draft.chance.random() < 0.5:
         values = [f"{value} {n}" for n, value in enumerate(values)]
-    if draft.chance.random() < 0.15:
+    if draft.form != "list" and draft.chance.random() < 0.15:
         values[draft.chance.randrange(draft.count)] = draft.chance.choice((None, "", "  "))
         draft.kinds.append("label:missing")
     field = _name(draft, words.CAPTIONS, "text")
