@@ -13,8 +13,8 @@ from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
 from beam_tfrecords.transforms.sources.names import is_about_folder, stem_of
 
-# Extensions that a table, a list or a mapping reads.
-_READABLE = frozenset({".txt", ".json", ".xml", ".csv", ".tsv", ".jsonl", ".pts", ".gt"})
+# Extensions of tables, lists and documents.
+_READABLE = frozenset({".txt", ".json", ".xml", ".csv", ".tsv", ".jsonl", ".pts", ".gt", ".yaml", ".yml"})
 # Extensions of files about the file of an image, of its original, and of sounds and films.
 _OF_FILES = frozenset(
     {
@@ -82,7 +82,7 @@ def _find_documents(tree: FolderTree, root: str) -> Iterator[str]:
     )
     for path in paths[:_MOST_DOCUMENTS]:
         extension = posixpath.splitext(path)[1].lower()
-        rows = find_rows_of_images(storage.join(root, path), tree.image_names)
+        rows = find_rows_of_images(storage.join(root, path), tree.image_words)
         if extension in _TABLES and rows:
             says_more = has_box_names(re.split(r"[,;\t]", rows[0]))
         else:

@@ -15,8 +15,11 @@ from beam_tfrecords.transforms.sources.names import has_extension, is_about_fold
 _MOST_FILES = 20_000
 # Extensions of tables, lists and documents; of more files of one extension in a folder, each may belong to an image.
 _TEXTS = frozenset(
-    {".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml", ".xlsx", ".xls", ".ods", ".mat", ".pkl"}
-)
+    {
+        ".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml", ".yaml", ".yml", ".xlsx", ".xls", ".ods", ".mat",
+        ".pkl",
+    }
+)  # fmt: skip
 _FEW, _MANY = 8, 100
 
 
