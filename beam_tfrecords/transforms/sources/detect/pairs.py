@@ -11,7 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.interpretation import join
 from beam_tfrecords.transforms.sources.detect.mask_names import shared_ending, without_common_ends
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, names_annotations, split_in_name
-from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG, compare_images
 
 _MOST_TWINS = 4
@@ -19,6 +19,8 @@ _MOST_TWINS = 4
 _MOST_FAMILIES = 6
 # With fewer things, images of which end in the same words, the words may be names.
 _LEAST_THINGS = 3
+# Where a word starts after a number: of 1-a_0_m, before -a and _m.
+_AFTER_NUMBER = re.compile(r"(?<=[0-9)])[_. -](?=[A-Za-z])")
 _LAST_WORD = re.compile(r"[_. -][A-Za-z]+$")
 # Number of images of each folder to look at.
 _MOST_COMPARED = 5
@@ -124,9 +126,11 @@ def find_pair_ending(tree: FolderTree) -> str | None:
     """Returns the suffix of the second image of each pair if a folder has pairs of images with and without a suffix."""
     for _, folder in tree.walk():
         stems = _stems(name for _, name in folder.names)
-        endings = Counter(stem[len(base) :] for stem in stems if (base := pair_stem(stem)) in stems and base != stem)
+        starts = {stem: [stem[: word.start()] for word in _AFTER_NUMBER.finditer(stem)][::-1] for stem in stems}
+        bases = {stem: next((one for one in several if one in stems), stem) for stem, several in starts.items()}
+        endings = Counter(stem[len(base) :] for stem, base in bases.items() if base != stem)
         for ending, count in endings.most_common(1):
-            alone = sum(pair_stem(stem) == stem for stem in stems)
+            alone = sum(base == stem for stem, base in bases.items())
             if count >= 3 and count >= 0.8 * alone and alone >= 0.8 * count and count + alone >= 0.9 * len(stems):
                 return ending
     return None

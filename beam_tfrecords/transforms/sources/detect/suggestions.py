@@ -48,7 +48,9 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
     annotations = [*find_annotations(tree, request)]
     for one in _suggestions(error, tree, request, [one for one, fits in annotations if fits]):
         # Only so many are tried; masks of a few images would take the place of others.
-        if one.settings.get("layout") in _MASKS and request.root and not is_usable(request, one.settings):
+        # Several images of one sample have no mask.
+        is_tried = one.settings.get("layout") in _MASKS and request.root
+        if is_tried and ("images" in one.settings or not is_usable(request, one.settings)):
             continue
         one = _drop_globs(one, tree, request)
         if one.settings not in [other.settings for other in suggestions]:
