@@ -47,9 +47,10 @@ _DRAFT = "mapping{}.yaml"
 _UNREAD = frozenset(
     {
         "unknown_format", "unsupported_format", "invalid_file", "no_class_folders", "unclear_folders", "single_class",
-        "unclear_class_level", "part_or_class", "missing_image_column", "missing_label_column", "unclear_label_column",
-        "missing_header", "labels_without_images", "turned_boxes", "split_or_class", "missing_mask_column",
-        "missing_masks", "missing_content", "column_without_labels", "missing_images",
+        "unclear_class_level", "part_or_class", "classes_differ_by_split", "images_and_masks", "missing_image_column",
+        "missing_label_column", "unclear_label_column", "missing_header", "labels_without_images", "turned_boxes",
+        "split_or_class", "missing_mask_column", "missing_masks", "missing_content", "column_without_labels",
+        "missing_images",
     }
 )  # fmt: skip
 # Refusals of annotations that belong to other images, or have another form. Nobody knows that before they are read.
@@ -64,6 +65,8 @@ _TABLES = frozenset({"csv", "jsonl", "parquet"})
 _BOXES = re.compile(r"box|annotations \(", re.IGNORECASE)
 # Settings that only say where samples, classes and splits are.
 _PLACES = frozenset({"input", "label_pattern", "splits", "include", "exclude", "image_root", "source"})
+# Settings of what reads labels from files.
+_COLUMNS = frozenset({"mapping", "label_column", "label_columns", "image_column", "image_path"})
 # What a message begins with.
 _INPUT = re.compile(r"^`input=[^`]*`: ")
 # Most requests to try for one refusal, and most settings to add one after the other.
@@ -93,11 +96,15 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         error = _with_mappings(_without_layout(refused, spec), spec)
         trial = _Trials(spec)
         tried = [*trial.follow_all(error, Suggestion("", {}), _DEEPEST)]
-        # What a source or a mapping of ours reads is more certain than a draft.
-        if all(coverage.trial.is_bare or coverage.trial.lost for _, coverage in tried):
+        # What a source or a mapping of ours reads is more certain than a draft; folders do not say what documents hold.
+        if not any(_reads_files(*one) for one in tried):
             drafted = _with_drafts(error, spec)
-            tried = [*trial.follow_all(drafted, Suggestion("", {}), _DEEPEST), *tried]
-            error = RequestError(drafted.message, error.suggestions, code=error.code, traceback=error.traceback)
+            found = [*trial.follow_all(drafted, Suggestion("", {}), _DEEPEST)]
+            if all(coverage.trial.is_bare or coverage.trial.lost for _, coverage in tried):
+                error = RequestError(drafted.message, error.suggestions, code=error.code, traceback=error.traceback)
+            else:
+                found = [one for one in found if one[1].trial.objects]
+            tried = found + tried
         if not error.suggestions and not tried:
             raise error from refused.__cause__
         unnamed = "".join(f"; with a file of the colors' classes in `mask_colors`, {one}" for one in trial.unnamed[:1])
@@ -116,6 +123,13 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         raise RequestError(
             error.message + unnamed + said, decide(tried), code=error.code, traceback=error.traceback
         ) from refused.__cause__
+
+
+def _reads_files(suggestion: Suggestion, coverage: Coverage) -> bool:
+    """Whether a suggestion reads labels, objects or masks from files, not from names of folders."""
+    trial = coverage.trial
+    is_said = trial.objects or trial.masks or not _COLUMNS.isdisjoint(suggestion.settings)
+    return bool(is_said) and not (trial.is_bare or trial.lost)
 
 
 def _without_layout(error: RequestError, spec: BuildSpec) -> RequestError:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.sources.detect.names import plain_path
+from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, plain_path
 from beam_tfrecords.transforms.sources.names import has_extension
 from beam_tfrecords.transforms.sources.path_rule import shorten
 
@@ -70,6 +70,7 @@ class ImageFinder:
             lambda below: _count_common(below.split("/")[-2::-1], parts[-2::-1]),
             lambda below: below in exact,
             lambda below: _near(below, document),
+            lambda below: not any(map(is_mask_folder, below.split("/")[:-1])),
         )
         for rank in ranks:
             best = max(rank(below) for below, _ in found) if len(found) > 1 else None

@@ -52,6 +52,8 @@ _SIZES = (("width", "height"), ("imagewidth", "imageheight"), ("imgwidth", "imgh
 _CLASS_WORDS = re.compile(r"^(?:class|label|category|name|kind|type|tag|species|object)", re.IGNORECASE)
 # Words that no other fact about an object has.
 _CERTAIN = re.compile(r"^(?:class|label|category|species)", re.IGNORECASE)
+# The number of an image in its split or folder repeats in others.
+_IMAGE_ID = re.compile(r"(?:image|img|file|frame|photo|picture|page|document|doc|sample)?id")
 # Words for the form of an object, which its class is not.
 _FORMS = frozenset({"bbox", "box", "rect", "rectangle", "polygon", "polyline", "points", "mask", "ellipse", "circle"})
 # Name of one of several objects: item1, item2.
@@ -292,7 +294,8 @@ def _find_classes(elements: Sequence[Any], *, without: str = "") -> list[str]:
         are_texts, varies = not all(map(_is_number, distinct)), len(distinct) > 1
         if _expression(path) == without or len(words) < _MOST * len(elements) or len(distinct) == len(words):
             continue
-        if _plain(path[-1]) in _NO_CLASS or any(map(_NUMBERED.search, path[:-1])):
+        name = _plain(path[-1])
+        if name in _NO_CLASS or _IMAGE_ID.fullmatch(name) or any(map(_NUMBERED.search, path[:-1])):
             continue
         if _FORMS.issuperset(map(_plain, distinct)):
             continue
