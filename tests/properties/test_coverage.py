@@ -64,3 +64,33 @@ def test_classes_that_hardly_repeat_come_last(tmp_path: Path) -> None:
     offers = offers_of(tmp_path / "t.csv")
     gives = [one for one, _ in offers.values()]
     assert "nearly each has a class of its own" not in gives[0]
+
+
+def test_rows_of_objects_are_no_samples_of_their_own(tmp_path: Path) -> None:
+    folder = tmp_path / "in" / "shop"
+    for number in range(4):
+        save_image(folder / f"images/{number}.png", 20)
+    rows = [f"{number}.png,{1 + side},1,{5 + side},5,item,28,6\n" for number in range(4) for side in range(3)]
+    save(folder / "marks.csv", "".join(rows))
+    gives = [one for one, _ in offers_of(tmp_path / "in").values()]
+    assert gives[0] == "4 images, 12 objects, 1 class"
+
+
+def test_an_offer_says_that_each_split_has_a_class_of_its_own(tmp_path: Path) -> None:
+    for folder, split in (("drive1", "train"), ("drive2", "test")):
+        for number in range(3):
+            save_image(tmp_path / "in" / folder / f"{number}{split}.png", number)
+        names = [f"{folder}/{number}{split}.png\n" for number in range(3)]
+        save(tmp_path / "in" / f"{split}.txt", "".join(names))
+    gives = [one for one, _ in offers_of(tmp_path / "in").values()]
+    assert "6 images in 2 splits, 2 classes; each split has a class of its own" in gives
+
+
+def test_an_offer_names_the_folders_that_look_like_masks(tmp_path: Path) -> None:
+    for of in ("cat", "dog"):
+        for number in range(2):
+            save(tmp_path / "in" / of / f"rgb/{number}.png", picture(f"scene 16x16 {number}"))
+            save(tmp_path / "in" / of / f"heat/{number}.png", picture(f"scene 16x16 {number} dark"))
+            save(tmp_path / "in" / of / f"drawing/{number}_0.png", picture("mask 16x16 1=0,0,4,4"))
+    gives, _ = offers_of(tmp_path / "in")["the classes cat, dog"]
+    assert gives == "12 images, 2 classes; the images of drawing look like masks"

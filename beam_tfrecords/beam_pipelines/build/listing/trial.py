@@ -412,18 +412,20 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
 
 
 def _find_drawn(refs: Sequence[SampleRef]) -> Sequence[str]:
-    """Returns the classes, or else the ends of names, whose images look like masks, unlike others."""
-    classes: dict[str | None, list[str]] = {}
+    """Returns the classes, or else the folders or the ends of names, whose images look like masks, unlike others."""
+    classes: dict[str, list[str]] = {}
+    folders: dict[str, list[str]] = {}
     for ref in refs:
         image = ref.images.get(IMAGE)
         if isinstance(image, File):
-            classes.setdefault(ref.label if isinstance(ref.label, str) else None, []).append(image.uri)
-    every = itertools.chain.from_iterable(classes.values())
-    named = {label: uris for label, uris in classes.items() if label is not None}
+            folders.setdefault(storage.basename(storage.dirname(image.uri)), []).append(image.uri)
+            if isinstance(ref.label, str):
+                classes.setdefault(ref.label, []).append(image.uri)
+    every = itertools.chain.from_iterable(folders.values())
     drawn = list[str]()
     # Archives may be damaged.
     with suppress_refusals():
-        drawn += find_drawn(named) or find_drawn_ends(every)
+        drawn += find_drawn(classes) or find_drawn(folders) or find_drawn_ends(every)
     return tuple(drawn)
 
 

@@ -42,6 +42,7 @@ class Trial:
       meaning: a digest of the splits, images, labels and objects of all samples.
       is_whole: whether these are all samples.
       failed: number of samples that would be rejected, if the request does not allow as many.
+      are_alone: whether each split has a single label, which no other split has.
       lost: fields with boxes that are not stored.
       drawn: classes whose images look like masks, unlike those of others.
 
@@ -61,6 +62,7 @@ class Trial:
     meaning: int
     is_whole: bool
     failed: int = 0
+    are_alone: bool = False
     lost: Sequence[str] = ()
     drawn: Sequence[str] = ()
 
@@ -103,11 +105,14 @@ class Trial:
                 else:
                     images.add((locator.uri, locator.offset if isinstance(locator, Range) else 0))
         splits = frozenset(ref.split for ref in valid if ref.split)
+        pairs = {(ref.split, label) for ref in valid for label in ref.labels} if has_label else set()
+        are_alone = len(pairs) == len(labels) == len(splits) > 1
         every = [
             repr((ref.split, *ref.images.values(), *ref.labels, ref.objects and ref.objects.pack())) for ref in valid
         ]
         used = frozenset(uri for uri, _ in images), len(images), frozenset(masks), hash(frozenset(every))
-        return cls(contents, len(refs), labelled, splits, labels, objects, repeated, *used, is_whole)
+        counted = contents, len(refs), labelled, splits, labels, objects, repeated
+        return cls(*counted, *used, is_whole, are_alone=are_alone)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,7 +227,10 @@ def _find_implausible(trial: Trial) -> str:
         return "images have the same objects twice"
     if trial.are_splits:
         return "the classes look like splits"
-    if trial.is_whole and trial.samples > trial.num_images > 0 and not trial.is_bare:
+    if trial.is_whole and trial.are_alone:
+        return "each split has a class of its own"
+    # The rows of an image's objects become one sample.
+    if trial.is_whole and trial.samples > trial.num_images > 0 and not (trial.is_bare or trial.objects):
         return f"images are in several samples, {trial.samples:,} in all"
     count = sum(trial.labels.values())
     if count >= _MANY and 2 * len(trial.labels) > count:
