@@ -92,6 +92,17 @@ def pair_roots(files: Sequence[Partition], words: Sequence[str], setting: str = 
     return [FileRoots((), every, setting)] * len(files)
 
 
+def keep_roots(error: RequestError, roots: Sequence[str]) -> RequestError:
+    """Returns the error with suggestions that add a folder to those which have the images of other inputs."""
+    suggestions = [
+        dataclasses.replace(one, settings={**one.settings, "image_root": [*dict.fromkeys([*roots, folder])]})
+        if roots and isinstance(folder := one.settings.get("image_root"), str)
+        else one
+        for one in error.suggestions
+    ]
+    return RequestError(error.message, suggestions, code=error.code, traceback=error.traceback)
+
+
 def own_roots(inputs: Sequence[tuple[str, str | None]], words: Sequence[str], setting: str) -> list[tuple[str, ...]]:
     """Returns the folders that belong to each input alone; empty if the request assigns none.
 

@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.sources.class_files import find_lists_of_numbers
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
-from beam_tfrecords.transforms.sources.detect.row_sidecars import is_table
+from beam_tfrecords.transforms.sources.detect.row_sidecars import group_by_split, is_table, name_split_inputs
 from beam_tfrecords.transforms.sources.detect.trial import is_usable, suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import folder_of_input, name_inputs
 from beam_tfrecords.transforms.sources.names import printable
@@ -174,8 +174,13 @@ def _other_inputs(spec: BuildSpec, tally: Tally) -> list[Suggestion]:
     tables = [key for key in keys if is_table(key) or key.endswith((".json", ".npz"))]
     # A file of labels beside a file of images needs no suggestion.
     unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
+    by_split = [
+        Suggestion(f"the files {', '.join(keys)}", {"input": name_split_inputs(keys, folder)})
+        for keys in group_by_split([key for key in tables if is_table(key)])
+        if len(keys) > 1
+    ]
     by_name = [Suggestion(f"the file {key}", {"input": storage.join(folder, key)}) for key in unsupported + tables]
-    return [*_archives(request, folder, keys), *by_name][:_MOST_CHOICES]
+    return [*by_split[:1], *[*_archives(request, folder, keys), *by_name][:_MOST_CHOICES]]
 
 
 def _files(folder: str, keys: Sequence[str], *, is_glob: bool) -> Iterator[Suggestion]:

@@ -33,7 +33,7 @@ _MOST_FILES = 20_000
 _SPREAD = 7
 _MOST_SUGGESTIONS, _MOST_VALUES = 2, 4
 # Among more columns without names, a suggested label would be a guess.
-_MOST_UNNAMED = 3
+MOST_UNNAMED = 3
 # Usual image folders next to tables that have ids instead of paths.
 FOLDERS = ("", "train", "images", "img", "train_images", "data", "train/images")
 _EXTENSIONS = (".jpg", ".png", ".jpeg", ".tif", ".tiff")
@@ -86,7 +86,7 @@ def _suggest_labels(
         # Without a header, names of columns mean nothing.
         unnamed = [name for name in table.columns if name == LABEL or name.startswith(UNNAMED)]
         others = {name: others[name] for name in (LABEL, *table.other_labels) if name in others}
-        others = others if len(unnamed) <= _MOST_UNNAMED else {}
+        others = others if len(unnamed) <= MOST_UNNAMED else {}
     found = [*find_labels(others, rows, repeats=repeats, are_named=not table.other_labels)]
     found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
     suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]

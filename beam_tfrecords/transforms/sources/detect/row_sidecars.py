@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, is_split_name, plain_name
-from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns, suggest_classes
+from beam_tfrecords.transforms.sources.detect.column_suggestions import MOST_UNNAMED, one_hot_columns, suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of
 from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION, are_texts, find_one_hot, find_only_label
@@ -33,9 +33,8 @@ from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern
 from beam_tfrecords.transforms.sources.tables.list_file import ListTable
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, open_table
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, TableFile, open_table
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
-from beam_tfrecords.transforms.splits import split_of_folder
 
 # Number of tables to look at.
 _MOST_TABLES = 8
@@ -113,9 +112,8 @@ def _find_tables(tree: FolderTree, root: str) -> Iterator[Suggestion]:
         one for one in list_tables(tree)[:_MOST_TABLES] if not (metadata and posixpath.basename(one) == metadata[0])
     ]
     for group in group_by_split([path for path in paths if not _TEMPLATE.search(path)]):
-        found = {path: one for path in group if (one := _read_table(path, tree, root))}
-        joined = _suggest(found, root)
-        yield from [joined] if joined else filter(None, (_suggest({path: one}, root) for path, one in found.items()))
+        if found := _suggest(_read_tables(group, tree, root), root):
+            yield found
 
 
 def find_unclear_tables(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
@@ -133,9 +131,9 @@ def find_unclear_tables(tree: FolderTree, request: Request) -> Iterator[Suggesti
         cells = _read_cells(storage.join(root, group[0])) or {}
         if any(_name_images(one, tree.image_stems) or _find_place(one, group[0], tree, root) for one in cells.values()):
             if len(group) > 1:
-                yield Suggestion(f"the rows of {', '.join(group)}", {"input": _name_inputs(group, root)})
+                yield Suggestion(f"the rows of {', '.join(group)}", {"input": name_split_inputs(group, root)})
             # The test images of a competition have no labels.
-            yield from (Suggestion(f"the rows of {one}", {"input": storage.join(root, one)}) for one in group)
+            yield from (Suggestion(f"the rows of {one}", {"input": name_split_inputs([one], root)[0]}) for one in group)
 
 
 def read_tables(tree: FolderTree, root: str) -> Tables:
@@ -253,23 +251,44 @@ def _read_cells(path: str) -> dict[str, list[Any]] | None:
     return {name: [row[name] for row in found[1]] for name in found[0].columns} if found else None
 
 
-def _read_table(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
-    """Returns the folder of a table's images, and the settings that read it; None without images and certain labels."""
-    cells = _read_cells(storage.join(root, path)) or {}
-    # Columns are not called by numbers: such a first row holds data.
-    named = {name: values for name, values in cells.items() if not name.isdecimal()}
-    places = {name: found for name, values in named.items() if (found := _find_place(values, path, tree, root))}
-    columns = choose_names({name: cells[name] for name in places})
-    if len(columns) != 1:
-        return None
-    (column,), (folder, ending) = columns, places[columns[0]]
-    image = {"image_path": f"{{{column}}}{ending}"} if ending or not column else {"image_column": column}
-    others = {name: values for name, values in cells.items() if name != column}
-    if label := find_only_label(others):
-        return folder, {**image, "label_column": label}
-    one_hot = find_one_hot(others, len(cells[column]))
-    are_classes = 1 < len(one_hot) == len(others)
-    return (folder, {**image, "label_columns": ",".join(one_hot)}) if are_classes else None
+def _read_tables(paths: Sequence[str], tree: FolderTree, root: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Returns path -> folder of the images and settings of the tables of a group that can be read alike.
+
+    The first table decides, because the others may be too short to say which column has the labels; {} if its images
+    or labels are unclear.
+    """
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    labels: dict[str, str] = {}
+    settings = dict[str, Any]()
+    for path, (table, rows) in _open_tables(paths, root).items():
+        cells = {name: [row[name] for row in rows] for name in table.columns}
+        # Columns are not called by numbers: such a first row holds data.
+        named = {name: values for name, values in cells.items() if not name.isdecimal()}
+        places = {name: place for name, values in named.items() if (place := _find_place(values, path, tree, root))}
+        columns = choose_names({name: cells[name] for name in places})
+        if len(columns) == 1:
+            (column,), (folder, ending) = columns, places[columns[0]]
+            image = {"image_path": f"{{{column}}}{ending}"} if ending or not column else {"image_column": column}
+            others = {name: values for name, values in cells.items() if name != column}
+            labels = labels or _find_certain_labels(others, len(rows))
+            settings = settings or {**image, **labels}
+            if labels and {*others} >= {*_label_columns(labels)} and {**image, **labels} == settings:
+                found[path] = folder, settings
+        if not found:
+            break
+    return found
+
+
+def _find_certain_labels(cells: Mapping[str, Sequence[Any]], rows: int) -> dict[str, str]:
+    """Returns the settings of the label column, or of columns of zeros and ones; {} if others may have the labels."""
+    if label := find_only_label(cells):
+        return {"label_column": label}
+    one_hot = find_one_hot(cells, rows)
+    return {"label_columns": ",".join(one_hot)} if 1 < len(one_hot) == len(cells) else {}
+
+
+def _label_columns(settings: Mapping[str, str]) -> list[str]:
+    return [settings["label_column"]] if "label_column" in settings else settings["label_columns"].split(",")
 
 
 def _find_place(values: Sequence[Any], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
@@ -303,7 +322,7 @@ def _plain(path: str) -> str:
 
 def split_of_list(path: str) -> str | None:
     """Returns the split in the name of a list or table, or else in the name of its folder; None if neither has one."""
-    folders = (split for name in path.split("/")[:-1] if (split := split_of_folder(name)))
+    folders = (split for name in path.split("/")[:-1] if (split := split_in_name(name)))
     return _split_in_name(path) or next(folders, None)
 
 
@@ -327,7 +346,7 @@ def group_by_split(paths: Sequence[str]) -> list[list[str]]:
     groups: dict[tuple[str, str], dict[str, str]] = {}
     for path in paths:
         split = split_of_list(path) or ""
-        folder = "/".join("*" if split_of_folder(name) else name for name in path.split("/")[:-1])
+        folder = "/".join("*" if split_in_name(name) else name for name in path.split("/")[:-1])
         key = (folder, _plain(path) if split else posixpath.basename(path))
         groups.setdefault(key, {}).setdefault(split, path)
     # Keeps only the first of numbered folds.
@@ -343,7 +362,7 @@ def _read_lists(paths: Sequence[str], tree: FolderTree, root: str) -> dict[str, 
     """Returns path -> folder and settings of the lists of a group that contain images with labels."""
     if NOT_LABEL_NAMES.search(_plain(paths[0])) or _POSITIONS.search(_plain(paths[0])):
         return {}
-    tables = _open_lists(paths, root)
+    tables = _open_tables(paths, root, ListTable)
     return {path: one for path in tables if (one := _read_list(path, tables, tree, root))}
 
 
@@ -358,7 +377,7 @@ def _suggest(found: Mapping[str, tuple[str, dict[str, Any]]], root: str, **sourc
     settings = [one for _, one in found.values()]
     if not found or any(one != settings[0] for one in settings):
         return None
-    inputs = _name_inputs(found, root)
+    inputs = name_split_inputs([*found], root)
     roots = [storage.join(root, folder) if folder else root for folder, _ in found.values()]
     where = roots if len({*roots}) > 1 else roots[0]
     beside = [storage.dirname(storage.join(root, path)) for path in found]
@@ -367,16 +386,19 @@ def _suggest(found: Mapping[str, tuple[str, dict[str, Any]]], root: str, **sourc
     return Suggestion(f"the rows of {', '.join(found)}", {**source, "input": shown, **settings[0], **image_root})
 
 
-def _name_inputs(paths: Iterable[str], root: str) -> list[str]:
+def name_split_inputs(paths: Sequence[str], root: str) -> list[str]:
     """Returns lists or tables as inputs, with the splits in their names."""
-    return [(f"{split}=" if (split := split_of_list(path)) else "") + storage.join(root, path) for path in paths]
+    splits = [split_of_list(path) for path in paths]
+    # A table of train alone may have a column of splits.
+    names = ["" if split is None or splits == ["train"] else f"{split}=" for split in splits]
+    return [name + storage.join(root, path) for name, path in zip(names, paths, strict=True)]
 
 
-def _open_lists(paths: Sequence[str], root: str) -> Tables:
-    """Returns path -> list and its first rows, whose columns have the names that all lists of a request give them."""
+def _open_tables(paths: Sequence[str], root: str, kind: type[TableFile] = TableFile) -> Tables:
+    """Returns path -> table and its first rows, whose columns have the names that all tables of a request give them."""
     opened = {path: found[0] for path in paths if (found := read_first_rows(storage.join(root, path)))}
-    lists = {path: one for path, one in opened.items() if isinstance(one, ListTable)}
-    alike = zip(lists, name_alike([*lists.values()]), strict=True)
+    tables = {path: one for path, one in opened.items() if isinstance(one, kind)}
+    alike = zip(tables, name_alike([*tables.values()]), strict=True)
     return {path: (table, table.head(table.columns, FIRST_ROWS)) for path, table in alike}
 
 
@@ -399,7 +421,9 @@ def _read_list(path: str, tables: Tables, tree: FolderTree, root: str) -> tuple[
     image = {"image_path": f"{{{column}}}{ending}"} if ending or column != IMAGE else {}
     one_hot = one_hot_columns(table)
     labels = {row.get(LABEL, "") for _, every in tables.values() for row in every}
-    if len(labels) > 1 and LABEL in table.columns and not any(label.startswith("-") for label in labels):
+    unnamed = [name for name in table.columns if name == LABEL or name.startswith(UNNAMED)]
+    is_certain = LABEL in unnamed and (len(unnamed) <= MOST_UNNAMED or not table.other_labels)
+    if len(labels) > 1 and is_certain and not any(label.startswith("-") for label in labels):
         splits = {"split_column": SPLIT} if SPLIT in table.columns else {}
         return folder, {**image, "label_column": LABEL, **splits}
     return (folder, {**image, "label_columns": ",".join(one_hot)}) if len(one_hot) > 1 else None
@@ -467,10 +491,10 @@ def _read_labels(path: str, tree: FolderTree, root: str, base: str) -> ListedLab
     """Reads a list or table; without labels if it has none, or two labels for an image."""
     nothing = ListedLabels(path, {})
     if path.lower().endswith(".txt"):
-        lists = _open_lists([path], root)
+        lists = _open_tables([path], root, ListTable)
         read = _read_list(path, lists, tree, root) if lists else None
     else:
-        read = _read_table(path, tree, root)
+        read = _read_tables([path], tree, root).get(path)
     folder, settings = read or ("", {})
     label = settings.get("label_column")
     if not label:

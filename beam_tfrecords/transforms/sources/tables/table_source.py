@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import column_s
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, has_labels
 from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list
 from beam_tfrecords.transforms.sources.detect.missing_images import first_images, refuse_missing
-from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
+from beam_tfrecords.transforms.sources.image_roots import FileRoots, keep_roots, pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import (
     Inputs,
@@ -184,11 +184,13 @@ class TableSource(Source):
 
     def check(self, most_missing: float) -> None:
         """See `Source.check`."""
+        found: list[str] = []
         for reader in self._readers:
             try:
                 refuse_missing(reader.table, reader.columns, reader.roots, most_missing)
             except RequestError as error:
-                raise keep_inputs(error, self._inputs) from error.__cause__
+                raise keep_inputs(keep_roots(error, found), self._inputs) from error.__cause__
+            found += reader.roots
 
     def _other_labels(self) -> tuple[str, Sequence[Suggestion]]:
         """Suggests other columns of the first table."""
