@@ -118,7 +118,7 @@ class StackSource(RowSource):
         self._describe(found_classes=found_classes)
         split_column = settings.split_column
         if needs.splits.are_auto and not split_column and not inputs.splits:
-            self._split_files(splits_of_names([read_name(file.uri) for file in files]))
+            self._split_files(splits_of_names([read_name(file.uri) for file in files]), settings)
         splits = {file.uri: file.split for file in self.partitions if file.split}
         by_arrays = not splits and cells.columns.split is None and needs.splits.are_auto and split_column is None
         self.notes += describe_splits(splits, inputs)

@@ -222,6 +222,7 @@ def _find_bases(tree: FolderTree, request: Request, notes: list[str]) -> dict[st
             _divide_anew(tree, request, base, list(splits)),
             code="input_has_splits",
         )
+    _refuse_words(request, base, splits)
     return {join(base, name): split for name, split in splits.items()} if splits else {base: None}
 
 
@@ -259,6 +260,30 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
         _all_are_classes(names) if len(others) >= len(suspects) else [],
         code="split_or_class",
     )
+
+
+def _refuse_words(request: Request, base: str, splits: Mapping[str, str]) -> None:
+    """Raises an error if folders have different words for one split, such as `validation` and `evaluation`."""
+    for split in dict.fromkeys(splits.values()):
+        names = [name for name in splits if splits[name] == split]
+        # `val` and `valid` are forms of one word.
+        kinds = {name[:2].lower() for name in names}
+        if len(kinds) < 2:
+            continue
+        answers = []
+        if "ev" in kinds and "test" not in splits.values():
+            as_test = {name: "test" if name[:2].lower() == "ev" else one for name, one in splits.items()}
+            answers += [
+                dataclasses.replace(one, meaning="eval as test") for one in _name_splits(request, base, as_test)
+            ]
+        if request.root:
+            inputs = [f"{one}={request.path(join(base, name))}" for name, one in splits.items()]
+            answers += [Suggestion(f"all of these as {split}", {"input": inputs})]
+        raise UnclearError(
+            f"the folders {show_names(names)} are words for one split, {split}; name the split of each",
+            *([one] for one in answers),
+            code="unclear_splits",
+        )
 
 
 def _share_folders(tree: FolderTree, base: str, suspects: Iterable[str], others: Iterable[str]) -> bool:
@@ -569,6 +594,17 @@ def _two_levels(level: Level) -> Interpretation | None:
     if not level.deep:
         return None
     tree, request, names, found = level.tree, level.request, level.names, level.found
+    if len(level.bases) > 1 and not any(level.bases.values()) and all(map(split_of_folder, names)):
+        # Parts with split folders of their own, such as folds.
+        raise UnclearError(
+            f"{show_names([*level.bases])} hold split folders ({show_names(names)}); name the one that is meant",
+            *(
+                [Suggestion(f"the images in {one}", {"input": request.path(one)})]
+                for one in level.bases
+                if request.root
+            ),
+            code="unclear_class_level",
+        )
     base, depth = min(level.bases), depth_of(min(level.bases))
     shared = set.intersection(*(set(level.inner[name]) for name in names))
     hold = "the same folders" if shared and len(shared) == len(found) else "other folders"

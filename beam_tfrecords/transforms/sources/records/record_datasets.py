@@ -217,17 +217,10 @@ _SHARD = r"-\d{5,}-of-\d{5,}"
 _TFDS = re.compile(rf".*-(?P<word>[a-z]\w*)\.[a-z_]+{_SHARD}", re.IGNORECASE | re.DOTALL)
 # train-00000-of-01024 as in ImageNet, or coco_train.record-00000-of-00100.
 _SHARDED = re.compile(rf"(?P<word>.*?)(?:\.[a-z]+)?{_SHARD}(?:\.\w+)*", re.IGNORECASE | re.DOTALL)
-# Largest number of inputs in a suggestion.
-_MOST_INPUTS = 12
 
 
 def record_splits(files: Sequence[Partition]) -> Sequence[str | None]:
-    """Returns the splits from the names of files; None for each if they say none, or if folders say another one.
-
-    Raises:
-      RequestError: the names of files or folders have two words for one split, such as `validation` and `eval`.
-    """
-    _refuse_words(files)
+    """Returns the splits from the names of files; None for each if they say none, or if folders say another one."""
     paths = [file.uri for file in files]
     splits = _shard_splits([*map(storage.basename, paths)]) or splits_of_names(paths)
     for file, split in zip(files, splits, strict=True):
@@ -247,35 +240,6 @@ def place_files(files: Sequence[Partition], folders: Mapping[str, str]) -> list[
     if not {*names.values()} <= {*splits}:
         return []
     return [dataclasses.replace(file, split=split) for file, split in zip(files, splits, strict=True) if split]
-
-
-def _refuse_words(files: Sequence[Partition]) -> None:
-    """Refuses files whose names have different words for one split."""
-    # split -> word -> the files, or the folders, that are named so
-    found: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for file in files:
-        parts = file.uri.split("/")
-        below = range(len(parts) - max(1, file.key_prefix.count("/")), len(parts))
-        words = {end: re.split(r"[-_]", re.split(r"[.\d]", parts[end].lower())[0].strip("-_"))[-1] for end in below}
-        end = next((end for end in below if words[end] in SPLIT_NAMES), None)
-        if end is not None:
-            found[SPLIT_NAMES[words[end]]][words[end]].add("/".join(parts[: end + 1]))
-    named = [(split, word, path) for split in found for word in found[split] for path in sorted(found[split][word])]
-    for split, words_of in found.items():
-        # `val` and `valid` are forms of one word.
-        kinds = {word[:2] for word in words_of}
-        if len(kinds) < 2:
-            continue
-        suggestions = [Suggestion(f"all of these as {split}", {"input": [f"{one}={path}" for one, _, path in named]})]
-        if "ev" in kinds and "test" not in found:
-            inputs = [f"{'test' if word.startswith('ev') else one}={path}" for one, word, path in named]
-            suggestions.insert(0, Suggestion("eval as test", {"input": inputs}))
-        raise RequestError(
-            f"`input`: {' and '.join(sorted(words_of))} in the names of files or folders are words for one split, "
-            f"{split}; name the split of each",
-            suggestions if len(named) <= _MOST_INPUTS else [],
-            code="unclear_splits",
-        )
 
 
 def _shard_splits(names: Sequence[str]) -> list[str | None]:

@@ -158,7 +158,7 @@ class TfrecordSource(RowSource):
             },
         )
         if needs.splits.are_auto and settings.split_column is None and not any(file.split for file in files):
-            self._split_files(record_splits(files))
+            self._split_files(record_splits(files), request.spec)
         if cells.columns.split is None:
             self._note_splits()
         lengths = {

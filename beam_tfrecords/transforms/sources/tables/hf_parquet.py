@@ -119,7 +119,7 @@ class HfParquetSource(RowSource):
         )
         by_name = needs.splits.are_auto and settings.split_column is None
         if by_name and not any(file.split for file in files):
-            self._split_files(_shard_or_path_splits(files))
+            self._split_files(_shard_or_path_splits(files), settings)
         if cells.columns.split is None:
             self._note_splits()
         paired = zip(files, pair_roots(files, settings.image_root), strict=True)

@@ -6,20 +6,24 @@ import contextlib
 import dataclasses
 import functools
 import posixpath
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.dataset.split_names import SPLIT_NAMES
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef, object_mask
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, find_label
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
-from beam_tfrecords.transforms.sources.inputs import Inputs
+from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
+from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tables.box_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.cells import (
@@ -40,6 +44,11 @@ _BATCH = 256
 _BATCH_CHARACTERS = 4 << 20
 # Size of the caches of image look-ups.
 _MOST_KNOWN = 4096
+# A part of a split, of which a dataset has one: train-00000-of-00004.parquet, train/0000.parquet.
+_SHARD = re.compile(r"-\d{5,}-of-\d{5,}|^\d{4}\.parquet$")
+_MOST_SHOWN = 3
+# Largest number of inputs in a suggestion.
+_MOST_INPUTS = 12
 
 
 def list_rows(
@@ -215,10 +224,41 @@ class RowSource(Source):
         super().__init__(files)
         self._inputs = inputs
 
-    def _split_files(self, splits: Sequence[str | None]) -> None:
-        """Sets the splits of the files."""
+    def _split_files(self, splits: Sequence[str | None], selection: Selection) -> None:
+        """Sets the splits of the files, which their names or folders say.
+
+        Args:
+          splits: of the files.
+          selection: files that the request leaves out are not part of the choice of a dataset.
+
+        Raises:
+          RequestError: these have two words for one split, such as `validation` and `eval`, or the input has a shard of
+            a split in several folders, which are several datasets.
+        """
+        _refuse_words(self.partitions)
         pairs = zip(self.partitions, splits, strict=True)
         self.partitions = [dataclasses.replace(file, split=split) for file, split in pairs]
+        places: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for file in self.partitions:
+            folder, _, name = file.uri.rpartition("/")
+            if file.split and not selection.skips_path(file.key_prefix.removesuffix("/")):
+                places[file.split, name].append(folder)
+        folders = next((some for (_, name), some in places.items() if some[1:] and _SHARD.search(name)), [])
+        if folders and self._inputs.is_alone:
+            (path,) = self._inputs.paths
+            # Each dataset may have folders of splits.
+            while len({*map(posixpath.basename, folders)}) == 1:
+                folders = [*map(posixpath.dirname, folders)]
+            names = [one.removeprefix(f"{path}/") for one in folders]
+            raise RequestError(
+                f"{quote_input(path)}: {' and '.join(map(printable, names[:_MOST_SHOWN]))} have the same shards, like "
+                "several datasets; name the one that is meant",
+                [
+                    *(Suggestion(f"{name} alone", {"input": one}) for name, one in zip(names, folders, strict=True)),
+                    Suggestion("all of them", {"input": folders}),
+                ],
+                code="several_datasets",
+            )
 
     def _see_others(self, partition: Partition, columns: Iterable[str], count: int, tally: Tally) -> None:
         """Counts the values of the columns of a file that the first file lacks."""
@@ -287,3 +327,32 @@ class RowSource(Source):
         splits = {file.split for file in self.partitions if file.split}
         if splits and not self._inputs.splits:
             self.notes.append(f"splits from the names of the files: {', '.join(sorted(splits))}")
+
+
+def _refuse_words(files: Sequence[Partition]) -> None:
+    """Refuses files whose names have different words for one split."""
+    # split -> word -> the files, or the folders, that are named so
+    found: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for file in files:
+        parts = file.uri.split("/")
+        below = range(len(parts) - max(1, file.key_prefix.count("/")), len(parts))
+        words = {end: re.split(r"[-_]", re.split(r"[.\d]", parts[end].lower())[0].strip("-_"))[-1] for end in below}
+        end = next((end for end in below if words[end] in SPLIT_NAMES), None)
+        if end is not None:
+            found[SPLIT_NAMES[words[end]]][words[end]].add("/".join(parts[: end + 1]))
+    named = [(split, word, path) for split in found for word in found[split] for path in sorted(found[split][word])]
+    for split, words_of in found.items():
+        # `val` and `valid` are forms of one word.
+        kinds = {word[:2] for word in words_of}
+        if len(kinds) < 2:
+            continue
+        suggestions = [Suggestion(f"all of these as {split}", {"input": [f"{one}={path}" for one, _, path in named]})]
+        if "ev" in kinds and "test" not in found:
+            inputs = [f"{'test' if word.startswith('ev') else one}={path}" for one, word, path in named]
+            suggestions.insert(0, Suggestion("eval as test", {"input": inputs}))
+        raise RequestError(
+            f"`input`: {' and '.join(sorted(words_of))} in the names of files or folders are words for one split, "
+            f"{split}; name the split of each",
+            suggestions if len(named) <= _MOST_INPUTS else [],
+            code="unclear_splits",
+        )
