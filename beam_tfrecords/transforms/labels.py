@@ -31,6 +31,8 @@ _SPARSE = 10_000
 # Integer labels need a name for every index up to the largest, so larger numbers are not class indices.
 MAX_CLASSES = 1_000_000
 _SEPARATORS = "|;, "
+# A list of quoted words, or of one word.
+_LISTED = re.compile(r"\s*\[(?:\s*(['\"]).*\1\s*|[^\s,]+)\]\s*", re.DOTALL)
 # At least this many different numbers with gaps between them are rarely classes.
 _MANY_NUMBERS = 24
 # Number of samples of a class that a misspelled label may mean, and of labels that may be misspelled.
@@ -335,6 +337,8 @@ def describe_misspelled(counts: Mapping[Scalar, int]) -> list[str]:
 def find_separator(texts: Collection[str]) -> str | None:
     """Returns the separator of labels in the cells of a column; None if each cell seems to have one label."""
     texts = set(texts)
+    if texts and all(map(_LISTED.fullmatch, texts)):
+        return ","
     for separator in _SEPARATORS:
         several = [text for text in texts if separator in text]
         are_lists = any(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in several)

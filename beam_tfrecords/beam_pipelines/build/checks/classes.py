@@ -181,7 +181,7 @@ def find_lists(labels: Iterable[Scalar], *, column: str = "") -> tuple[str, str]
     repeat = not are_sentences and repeats_parts(texts, separator)
     if separator is None or not (are_lists or repeat):
         return None
-    return separator, next(text for text in texts if separator in text)
+    return separator, next((text for text in texts if separator in text), texts[0])
 
 
 def _suggest_parts(texts: Sequence[str], column: str | None) -> list[Suggestion]:

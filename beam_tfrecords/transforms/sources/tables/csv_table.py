@@ -217,7 +217,7 @@ def _open(path: str, settings: TableSettings, *, has_rest: bool) -> TextTable:
     table = CsvTable(path, (), encoding=encoding, delimiter=delimiter)
     with open_lines(path, encoding) as lines:
         header, comments = next(table.read(lines), None), 0
-        while isinstance(header, tuple) and len(header[1]) == 1 and header[1][0].startswith("#"):
+        while isinstance(header, tuple) and _is_comment(header[1]):
             header, comments = next(table.read(lines), None), comments + 1
         if header is None:
             raise RequestError(
@@ -277,6 +277,11 @@ def _name_columns(path: str, rows: Sequence[Sequence[str]]) -> tuple[tuple[str, 
     return tuple(names), find_other_labels(columns, names)
 
 
+def _is_comment(cells: Sequence[str]) -> bool:
+    """Whether a row before the header is a comment, or the line with the delimiter that Excel writes (`sep=;`)."""
+    return (len(cells) == 1 and cells[0].startswith("#")) or [*cells] == ["sep=", ""]
+
+
 def _looks_like_data(names: Sequence[str]) -> bool:
     """Whether a first row is not a header: a cell names an image file, or all cells are numbers."""
     return any(map(is_image_name, names)) or all(map(_NUMBER.fullmatch, names))
@@ -296,7 +301,7 @@ def _find_delimiter(path: str, text: str) -> tuple[str, list[str]]:
     """
     usual = "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    lines = [line for line in _lines(text) if not line.startswith("#")] or _lines(text)
+    lines = [line for line in _lines(text) if not line.startswith(("#", "sep="))] or _lines(text)
 
     def fit(delimiter: str) -> tuple[float, int]:
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
