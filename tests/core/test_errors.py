@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 
+from beam_tfrecords import extras
 from beam_tfrecords.errors import RequestError, Suggestion, describe_exception, without_type
 from beam_tfrecords.storage import SchemeError
 
@@ -69,3 +70,11 @@ def test_an_exception_of_a_library_is_described_without_its_type(error, describe
 )
 def test_the_last_line_of_a_trace_has_no_type(line, described):
     assert without_type(line) == described
+
+
+def test_a_hint_names_the_index_from_the_release_on(monkeypatch):
+    assert extras.install_hint("gcp") == "pip install '.[gcp]' in the clone"
+    monkeypatch.setattr(extras, "RELEASED_AS", "beam-tfrecords")
+    assert extras.install_hint("gcp") == "pip install 'beam-tfrecords[gcp]'"
+    page = "In a clone of the repository:\n\n    pip install '.[tensorflow]'\n"
+    assert extras.install_release(page) == "\n\n    pip install 'beam-tfrecords[tensorflow]'\n"

@@ -12,10 +12,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from beam_tfrecords import extras
 from tests.package_code import package_nodes
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PACKAGE = "beam_tfrecords"
 # Module -> the distribution that has it, where several share a namespace or it may not be installed here.
 DISTRIBUTIONS = {
@@ -70,14 +69,6 @@ def test_messages_and_pages_install_extras_that_there_are():
     named = re.findall(r"install_hint\([\"'](\w+)[\"']\)", modules) + re.findall(r"pip install '\.\[(\w+)\]'", pages)
     assert {"gcp", "aws", "tensorflow", "dataflow"} <= {*named} <= {*declared}
     assert "beam-tfrecords[" not in modules + pages
-
-
-def test_a_hint_names_the_index_from_the_release_on(monkeypatch):
-    assert extras.install_hint("gcp") == "pip install '.[gcp]' in the clone"
-    monkeypatch.setattr(extras, "RELEASED_AS", "beam-tfrecords")
-    assert extras.install_hint("gcp") == "pip install 'beam-tfrecords[gcp]'"
-    page = "In a clone of the repository:\n\n    pip install '.[tensorflow]'\n"
-    assert extras.install_release(page) == "\n\n    pip install 'beam-tfrecords[tensorflow]'\n"
 
 
 def test_the_first_page_names_versions_of_python_that_the_package_takes():
