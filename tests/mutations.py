@@ -97,7 +97,8 @@ AREAS = {
         [],
         [
             *("cases/test_cases.py", "properties/test_folder_files.py", "properties/test_archives_agree.py"),
-            *(f"core/sources/test_{name}.py" for name in ("image_folder", "layouts", "paired_images", "selection")),
+            "core/sources/test_image_folder.py",
+            "core/sources/test_layouts.py",
         ],
     ),
     "layouts": Area(
