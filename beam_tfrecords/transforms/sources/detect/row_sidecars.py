@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of
 from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION, are_texts, find_one_hot, find_only_label
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
+from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import (
     FIRST_ROWS,
@@ -274,7 +275,9 @@ def _read_tables(paths: Sequence[str], tree: FolderTree, root: str) -> dict[str,
             settings = settings or {**image, **labels}
             if labels and {*others} >= {*_label_columns(labels)} and {**image, **labels} == settings:
                 found[path] = folder, settings
-        if not found:
+        # A column of several splits says more than the names of tables.
+        several = [name for name, values in cells.items() if len({*map(str, values)}) > 1]
+        if not found or any(plain_name(name) in SPLIT_FLAGS or are_splits(cells[name]) for name in several):
             break
     return found
 
