@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -98,13 +99,21 @@ class Level:
     lists: Mapping[str, ListedLabels] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
+    def _paths(self) -> Mapping[str, list[str]]:
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for base in self.bases:
+            for name in self.tree.below(base):
+                found[name].append(join(base, name))
+        return found
+
+    @functools.cached_property
     def names(self) -> list[str]:
         """Names of the folders."""
-        return sorted({name for base in self.bases for name in self.tree.below(base)})
+        return sorted(self._paths)
 
     def paths(self, name: str) -> list[str]:
         """Returns the paths of the folders with a name."""
-        return [join(base, name) for base in self.bases if name in self.tree.below(base)]
+        return self._paths.get(name, [])
 
     @functools.cached_property
     def inner(self) -> Mapping[str, list[str]]:

@@ -10,7 +10,7 @@ import re
 import zlib
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.transforms.sources.detect.names import is_known
@@ -169,7 +169,7 @@ class FolderTree:
         self._paths = sorted(folders)
 
     @functools.cached_property
-    def _below(self) -> Mapping[str, set[str]]:
+    def _below(self) -> Mapping[str, list[str]]:
         below: defaultdict[str, set[str]] = defaultdict(set)
         for path, folder in self.folders.items():
             while folder.images and path:
@@ -178,7 +178,7 @@ class FolderTree:
                     break
                 below[parent].add(name)
                 path = parent
-        return below
+        return {path: sorted(names) for path, names in below.items()}
 
     @functools.cached_property
     def image_names(self) -> frozenset[str]:
@@ -195,9 +195,9 @@ class FolderTree:
         """The names of the images with and without their extensions; plain numbers may be anything."""
         return self.image_names | {stem for stem in self.image_stems if not stem.isdecimal()}
 
-    def below(self, path: str) -> list[str]:
-        """Returns the names of subfolders that contain images at any depth."""
-        return sorted(self._below.get(path, ()))
+    def below(self, path: str) -> Sequence[str]:
+        """Returns the names of subfolders that contain images at any depth, sorted."""
+        return self._below.get(path, ())
 
     def images(self, path: str) -> int:
         """Returns the number of images directly in a folder."""

@@ -91,7 +91,7 @@ def describe_empty(root: Root, tree: FolderTree, found: Interpretation, selectio
     """Yields a note on class folders without images."""
     bases: Mapping[str, str | None] = found.bases if len(found.bases) < _MOST_FOLDERS else {}
     for base in bases:
-        full = tree.below(base)
+        full = {*tree.below(base)}
         if len(full) > _MOST_FOLDERS:
             continue
         with contextlib.suppress(OSError):
