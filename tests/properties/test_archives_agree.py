@@ -90,12 +90,14 @@ def test_an_archive_gives_what_its_folder_gives(name, change, tmp_path):
     compare(root, settings, tmp_path, ARCHIVES)
 
 
-# A fourth of the cases: builds of all take a minute.
+# The folders of an archive are known when it has been listed: a request that names another one finds no images there.
+# The other message names the source.
+_DIFFERENT = ("the request names a split folder that is not there", "folders have no columns")
 FOLDERS = [
     one
-    for one in read_area("folders").values()
-    if one.files and one.settings.get("input") == "." and "source" not in one.settings
-][::4]
+    for name, one in read_area("folders").items()
+    if one.files and one.settings.get("input") == "." and "source" not in one.settings and name not in _DIFFERENT
+]
 
 
 @pytest.mark.parametrize("case", FOLDERS, ids=str)
