@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
@@ -48,6 +48,16 @@ class Splits:
 def split_of_folder(name: str) -> str | None:
     """Returns the split that a folder with this name usually contains, or None."""
     return SPLIT_NAMES.get(name.lower())
+
+
+def kinds_of_words(words: Iterable[str]) -> set[str]:
+    """Returns how words for one split begin: `val` and `valid` are forms of one word, but `evaluation` is another."""
+    return {word[:2].lower() for word in words}
+
+
+def means_evaluation(word: str) -> bool:
+    """Whether a word for a split is `eval` or `evaluation`, which may also mean the test split."""
+    return kinds_of_words([word]) == {"ev"}
 
 
 def is_name(word: str) -> bool:

@@ -72,7 +72,7 @@ def add_image(draft: Meaning) -> None:
     if style == "pair":
         for field in chance.choice(words.SECOND_IMAGES):
             _add_paths(draft, field, f"{field.replace('_path', '')}", in_cell=True)
-        draft.unclear = "two columns of images, neither of which is the image"
+        draft.unclear = "two columns of images, either of which may be the image"
         return
     if style == "parts" and not any(draft.prefixes):
         draft.prefixes = draft.spread(("a/", "b/"))
@@ -122,7 +122,7 @@ def add_split(draft: Meaning) -> None:
     fields = ["split"] if chance.random() < 0.4 else [draft.name(words.SPLITS)]
     if style == "doubled":
         fields = chance.sample(("subset", "partition", "usage", "phase"), 2)
-        draft.unclear = draft.unclear or "two columns of splits, neither of which is the split"
+        draft.unclear = draft.unclear or "two columns of splits, either of which may be the split"
     for field in fields:
         cells = draft.spread(chosen)
         if draft.start and chance.random() < 0.6:

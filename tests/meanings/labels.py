@@ -50,7 +50,7 @@ def _pair(draft: Meaning) -> None:
     fields = draft.chance.choice([pair for pair in words.PAIRS if draft.is_free(pair)])
     for field, classes in zip(fields, (first, second), strict=True):
         _add(draft, field, draft.spread(classes))
-    draft.unclear = "two columns of classes, neither of which is the label"
+    draft.unclear = "two columns of classes, either of which may be the label"
 
 
 def _beside_label(draft: Meaning) -> None:
@@ -96,7 +96,7 @@ def _declared(draft: Meaning) -> None:
         draft.declared[field] = names = draft.pick_classes()
         _add(draft, field, draft.spread(range(len(names))), names={str(n): name for n, name in enumerate(names)})
     if several:
-        draft.unclear = "two columns of classes, neither of which is the label"
+        draft.unclear = "two columns of classes, either of which may be the label"
 
 
 def _one_hot(draft: Meaning) -> None:

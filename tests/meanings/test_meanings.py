@@ -16,7 +16,7 @@ from tests.meanings.report import Found, group
 
 # Kinds of wrong outcomes that are known: how the kind begins -> why it stands. A kind is taken out with its fix.
 KNOWN: Mapping[str, str] = {
-    "guessed": "boxes beside two columns of classes, of which one has a usual name: it is taken, and the other named",
+    "guessed": "boxes beside two columns of classes: the one with a usual name is taken, and the other is named",
     "labels (label:list)": "some words in cells of a large table are one class each, with a note",
     "suggestion, boxes": "boxes of a few rows that fit two formats, offered with the labels",
     "suggestion, labels (label:list)": "texts of two or three words offered as one class each, among others",

@@ -1,4 +1,4 @@
-"""Four times the input runs no line much more than four times, whatever the input is and whatever it has many of.
+"""With four times the input, no line of the program runs much more than four times as often, for every kind of input.
 
 Runs are counted, not timed, so that a busy machine says the same. What C does within one line, such as a search in a
 list, is not seen.

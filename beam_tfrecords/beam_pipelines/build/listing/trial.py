@@ -65,7 +65,7 @@ _TABLES = frozenset({"csv", "jsonl", "parquet"})
 _BOXES = re.compile(r"box|annotations \(", re.IGNORECASE)
 # Settings that only say where samples, classes and splits are.
 _PLACES = frozenset({"input", "label_pattern", "splits", "include", "exclude", "image_root", "source"})
-# Settings of what reads labels from files.
+# Settings that say where a file has labels or names of images.
 _COLUMNS = frozenset({"mapping", "label_column", "label_columns", "image_column", "image_path"})
 # What a message begins with.
 _INPUT = re.compile(r"^`input=[^`]*`: ")
@@ -96,7 +96,7 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         error = _with_mappings(_without_layout(refused, spec), spec)
         trial = _Trials(spec)
         tried = [*trial.follow_all(error, Suggestion("", {}), _DEEPEST)]
-        # What a source or a mapping of ours reads is more certain than a draft; folders do not say what documents hold.
+        # A source or a shipped mapping is more certain than a draft, but class folders say nothing about documents.
         if not any(_reads_files(*one) for one in tried):
             drafted = _with_drafts(error, spec)
             found = [*trial.follow_all(drafted, Suggestion("", {}), _DEEPEST)]

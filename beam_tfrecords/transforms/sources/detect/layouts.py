@@ -45,7 +45,7 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_labels import named_split_folders
 from beam_tfrecords.transforms.sources.registry import source_of_file
-from beam_tfrecords.transforms.splits import split_of_folder
+from beam_tfrecords.transforms.splits import kinds_of_words, means_evaluation, split_of_folder
 
 _MOST_DEPTH = 20
 _MOST_CLASSES = 20
@@ -275,13 +275,11 @@ def _refuse_words(request: Request, base: str, splits: Mapping[str, str]) -> Non
     """Raises an error if folders have different words for one split, such as `validation` and `evaluation`."""
     for split in dict.fromkeys(splits.values()):
         names = [name for name in splits if splits[name] == split]
-        # `val` and `valid` are forms of one word.
-        kinds = {name[:2].lower() for name in names}
-        if len(kinds) < 2:
+        if len(kinds_of_words(names)) < 2:
             continue
         answers = []
-        if "ev" in kinds and "test" not in splits.values():
-            as_test = {name: "test" if name[:2].lower() == "ev" else one for name, one in splits.items()}
+        if any(map(means_evaluation, names)) and "test" not in splits.values():
+            as_test = {name: "test" if means_evaluation(name) else one for name, one in splits.items()}
             answers += [
                 dataclasses.replace(one, meaning="eval as test") for one in _name_splits(request, base, as_test)
             ]

@@ -38,13 +38,14 @@ from beam_tfrecords.transforms.sources.tables.row_values import Located, RowImag
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, UnjoinedRow
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 from beam_tfrecords.transforms.sources.tally import Tally
+from beam_tfrecords.transforms.splits import kinds_of_words, means_evaluation
 
 # Most rows of a batch, and most characters.
 _BATCH = 256
 _BATCH_CHARACTERS = 4 << 20
 # Size of the caches of image look-ups.
 _MOST_KNOWN = 4096
-# A part of a split, of which a dataset has one: train-00000-of-00004.parquet, train/0000.parquet.
+# Names of shards, each of which a dataset has once: train-00000-of-00004.parquet, train/0000.parquet.
 _SHARD = re.compile(r"-\d{5,}-of-\d{5,}|^\d{4}\.parquet$")
 _MOST_SHOWN = 3
 # Largest number of inputs in a suggestion.
@@ -331,7 +332,7 @@ class RowSource(Source):
 
 def _refuse_words(files: Sequence[Partition]) -> None:
     """Refuses files whose names have different words for one split."""
-    # split -> word -> the files, or the folders, that are named so
+    # split -> word -> the files or folders that have it in their names
     found: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for file in files:
         parts = file.uri.split("/")
@@ -342,13 +343,11 @@ def _refuse_words(files: Sequence[Partition]) -> None:
             found[SPLIT_NAMES[words[end]]][words[end]].add("/".join(parts[: end + 1]))
     named = [(split, word, path) for split in found for word in found[split] for path in sorted(found[split][word])]
     for split, words_of in found.items():
-        # `val` and `valid` are forms of one word.
-        kinds = {word[:2] for word in words_of}
-        if len(kinds) < 2:
+        if len(kinds_of_words(words_of)) < 2:
             continue
         suggestions = [Suggestion(f"all of these as {split}", {"input": [f"{one}={path}" for one, _, path in named]})]
-        if "ev" in kinds and "test" not in found:
-            inputs = [f"{'test' if word.startswith('ev') else one}={path}" for one, word, path in named]
+        if any(map(means_evaluation, words_of)) and "test" not in found:
+            inputs = [f"{'test' if means_evaluation(word) else one}={path}" for one, word, path in named]
             suggestions.insert(0, Suggestion("eval as test", {"input": inputs}))
         raise RequestError(
             f"`input`: {' and '.join(sorted(words_of))} in the names of files or folders are words for one split, "
