@@ -158,9 +158,8 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
     if drawn:
         folders = [path for path in _class_folders(found, tree) if storage.basename(path) in drawn]
         seen, others = f"in {show_names(folders)}", "those of the other classes"
-        left = [Suggestion(f"the images outside {show_names(folders)}", exclude(folders, request, tree))] * bool(
-            folders
-        )
+        outside = f"the images outside {show_names(folders)}"
+        left = [Suggestion(outside, exclude(folders, request, tree))] if folders else []
     else:
         seen, others = show_names(ends), "the others"
         left = [Suggestion("the others", {"exclude": [*request.spec.exclude, *ends]})]
