@@ -120,13 +120,16 @@ class BlockReuse:
                     self._unread.append(found)
         self._unlisted = {key: record for key, record in self._previous.items() if record.split == self._split}
         self._lines: dict[Change, list[str]] = {}
-        # (key, fingerprint) -> hash of the sample.
-        self._hashes: dict[tuple[str, str], str] = {}
+        # (key, fingerprint) -> what `needs_image` found.
+        self._found: dict[tuple[str, str], Change | None] = {}
         self._window = ("", 0, b"")
 
     def needs_image(self, ref: SampleRef) -> bool:
         """Whether the image of a sample has to be read."""
-        return self._plan.hashes_files or not ref.fingerprint or self._find(ref, {}) is None
+        if self._plan.hashes_files or not ref.fingerprint:
+            return True
+        found = self._found[ref.key, ref.fingerprint] = self._find(ref, {})
+        return found is None
 
     def take(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[PreparedSample, Change] | None:
         """Returns the sample from its previous record and its change, or None if the sample has to be converted.
@@ -137,7 +140,8 @@ class BlockReuse:
         Raises:
           SampleError: the sample is rejected.
         """
-        change = self._find(ref, images)
+        identity = (ref.key, ref.fingerprint)
+        change = self._found[identity] if not images and identity in self._found else self._find(ref, images)
         record = self._previous.get(ref.key)
         example = self._read(record) if change and record else None
         if change is None or record is None or example is None:
@@ -191,12 +195,11 @@ class BlockReuse:
         # What the files with masks of objects say is not in the index.
         if record is None or ref.failure is not None or any(map(is_object_mask, ref.images)):
             return None
-        refs, identity = RefColumns.of_one(ref), (ref.key, ref.fingerprint)
+        refs = RefColumns.of_one(ref)
         try:
-            sample_hash = self._hashes.get(identity) or self._convert.sample_hashes(refs)[0]
+            (sample_hash,) = self._convert.sample_hashes(refs)
         except SampleError:  # conversion will raise it again
             return None
-        self._hashes[identity] = sample_hash
         # Equal sizes and times mean nothing for different uris; an equal hash proves equal content.
         has_bytes = bool(images) and hash_images(images) == record.row["content_hash"]
         needs_file = Content.IMAGE in self._convert.layout.required and not self._plan.hashes_files
