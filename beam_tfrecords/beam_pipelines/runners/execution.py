@@ -185,8 +185,8 @@ def asked_once() -> Iterator[None]:
     """Caches values in Beam that do not change while a pipeline is built and run.
 
     For one of our pipelines, Beam parses all its flags 430 times and inspects each DoFn 7 times for state and timers,
-    which none has. This takes two thirds of the time to build and start the pipeline. If IPython is installed, Beam also names stages
-    after notebook cells, which fails without pandas.
+    which none has. This takes two thirds of the time to build and start the pipeline. If IPython is installed, Beam
+    also names stages after notebook cells, which fails without pandas.
     """
     from apache_beam import pipeline
     from apache_beam.options.pipeline_options import PipelineOptions
