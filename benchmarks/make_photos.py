@@ -23,6 +23,7 @@ import os
 import pathlib
 import random
 import shutil
+import struct
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -70,6 +71,8 @@ _SHARPENING, _SHARPENING_SPREAD = 220, 0.35
 _NOISE, _NOISE_SPREAD, _COLOR_NOISE = 1.8, 1.0, 0.3
 # Noise is added to this many rows at a time, so that 24 megapixels need no gigabytes.
 _BAND_ROWS = 256
+# Marker and length of a segment of JPEG.
+_COMMENT = struct.Struct(">HH")
 
 
 def photo_options(description: str, *, count: int = 8000, rounds: int = 5) -> argparse.ArgumentParser:
@@ -113,7 +116,10 @@ def _list_photos(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _link_photos(photos: Sequence[pathlib.Path], folder: pathlib.Path, *, count: int, classes: int = 10) -> None:
-    """Links photos into class folders: a random choice if there are more, each several times if there are fewer."""
+    """Links photos into class folders: a random choice if there are more.
+
+    If there are fewer, writes copies with a comment, because equal files are listed as duplicates.
+    """
     if not photos:
         raise ValueError("--photos: the folder has no JPEG file")
     chosen = random.Random(0).sample(photos, len(photos))
@@ -121,6 +127,10 @@ def _link_photos(photos: Sequence[pathlib.Path], folder: pathlib.Path, *, count:
         photo = chosen[index % len(chosen)]
         link = folder / f"class_{index % classes:02d}" / f"{index:07d}_{photo.stem}.jpg"
         link.parent.mkdir(parents=True, exist_ok=True)
+        if index >= len(chosen):
+            data, comment = photo.read_bytes(), f"{index:08d}".encode()
+            link.write_bytes(data[:2] + _COMMENT.pack(0xFFFE, 2 + len(comment)) + comment + data[2:])
+            continue
         try:
             link.hardlink_to(photo)
         except OSError:
