@@ -1,7 +1,6 @@
 """The wall: only `tests/core/` imports internals of the product.
 
 All other tests use what users use: the names of `beam_tfrecords`, its documented modules, and the command's `main`.
-Files from before stand in data/internal_imports.txt, which only gets shorter.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from pathlib import Path
 import beam_tfrecords
 
 TESTS = Path(__file__).parent
-LISTED = TESTS / "data/internal_imports.txt"
 _PUBLIC = {
     *(f"beam_tfrecords.{name}" for name in (*beam_tfrecords.__all__, "__version__", "grain", "torch", "__main__")),
     "beam_tfrecords.beam_pipelines.commands.cli.main",
@@ -43,13 +41,11 @@ def is_internal(name: str) -> bool:
     return names[0] == "beam_tfrecords" and len(names) > 1 and above.isdisjoint(_PUBLIC)
 
 
-def test_only_core_and_the_listed_files_name_internals():
-    paths = [path for path in TESTS.rglob("*.py") if path.relative_to(TESTS).parts[0] != "core"]
+def test_only_core_names_internals():
     found = {
-        path.relative_to(TESTS).as_posix()
-        for path in paths
-        if any(map(is_internal, named_in(ast.parse(path.read_text(encoding="utf-8")))))
+        path.relative_to(TESTS).as_posix(): sorted(names)
+        for path in TESTS.rglob("*.py")
+        if path.relative_to(TESTS).parts[0] != "core"
+        and (names := set(filter(is_internal, named_in(ast.parse(path.read_text(encoding="utf-8"))))))
     }
-    listed = set(LISTED.read_text(encoding="utf-8").split())
-    assert sorted(found - listed) == [], "use what users use, or move the test of a stable contract to tests/core"
-    assert sorted(listed - found) == [], "take these out of tests/data/internal_imports.txt"
+    assert not found, "use what users use, or move the test of a stable contract to tests/core"

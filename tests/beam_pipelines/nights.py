@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import io
 import json
 import os
@@ -23,8 +24,6 @@ import numpy as np
 from PIL import Image
 
 import beam_tfrecords
-from beam_tfrecords.dataset.dataset import open_whole
-from beam_tfrecords.dataset.published import read_changes, read_latest
 from tests.archive_files import tar_of
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from tests.beam_pipelines.user_folders import UserFolders, damage
@@ -57,6 +56,28 @@ class Picture:
 
     def pixels(self) -> np.ndarray:
         return np.random.default_rng(self.seed).integers(0, 256, (12, 12, 3), dtype=np.uint8)
+
+
+def read_latest(out: Path) -> str | None:
+    """The version that LATEST names, if any."""
+    return (out / "LATEST").read_text().strip() if (out / "LATEST").exists() else None
+
+
+def is_whole(version: Path) -> bool:
+    """Whether a folder has the manifest that `_SUCCESS` names, and all files of it in their sizes."""
+    try:
+        data, success = (version / "manifest.json").read_bytes(), json.loads((version / "_SUCCESS").read_bytes())
+    except (OSError, ValueError):
+        return False
+    if hashlib.sha256(data).hexdigest() != success["manifest_sha256"]:
+        return False
+    manifest = json.loads(data)
+    sizes = dict.fromkeys(manifest["files"]) | manifest["sizes"]
+    for shard in manifest["shards"]:
+        sizes |= {shard["file"]: shard["bytes"], shard["index"]: shard["index_bytes"]}
+    paths = {version / name: size for name, size in sizes.items()}
+    is_there = all(path.exists() and size in (None, path.stat().st_size) for path, size in paths.items())
+    return is_there and not (version / "_REMOVED").exists()
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -182,7 +203,7 @@ class History:
         if self._random.random() < 0.2:
             words.append("--fingerprint=content")
         whole = self._whole()
-        held = {self._pinned, read_latest(str(self._out))}
+        held = {self._pinned, read_latest(self._out)}
         self._log += [f"user: {told}" for told in self._user.act([name for name in whole if name not in held], whole)]
         disturbance = self._random.choice(DISTURBANCES) if self._disturbs else "none"
         if disturbance == "none":
@@ -229,7 +250,7 @@ class History:
 
     def _damage(self, words: list[str]) -> None:
         """Damages the version that LATEST names; while it is pinned, a build is refused until the pin is mended."""
-        latest = read_latest(str(self._out))
+        latest = read_latest(self._out)
         if latest is None or self._user.is_linked(latest) or self._random.random() > 0.15:
             return
         damage(self._out / latest, self._random)
@@ -246,7 +267,7 @@ class History:
         ran = self._run("status", f"--output={self._out}", "--unpin")
         assert (ran.code, ran.err) == (0 if whole else 1, ""), (ran.err, self._log)
         if whole:
-            assert read_latest(str(self._out)) == whole[-1], self._log
+            assert read_latest(self._out) == whole[-1], self._log
             shutil.rmtree(self._out / latest, ignore_errors=True)
         else:
             self._damaged = latest
@@ -326,7 +347,7 @@ class History:
         return sorted([*own, *self._user.names])
 
     def _whole(self) -> list[str]:
-        return [name for name in self._versions() if open_whole(str(self._out / name))[0] is not None]
+        return [name for name in self._versions() if is_whole(self._out / name)]
 
     def _check_status(self, *, is_readable: bool) -> None:
         """Says which folders are versions, and fails if LATEST cannot be read, and only then says what is damaged."""
@@ -346,7 +367,7 @@ class History:
         if not after:
             assert not before, self._log
             return
-        latest = read_latest(str(self._out))
+        latest = read_latest(self._out)
         # The first build of all may have been killed before it wrote LATEST.
         self._check_status(is_readable=latest is not None)
         if latest is None:
@@ -363,7 +384,7 @@ class History:
         newest = self._out / after[-1]
         assert self._pinned is not None or latest == after[-1], self._log
         assert set(self._versions()) - {self._damaged} <= set(after), self._log
-        notes = (read_changes(str(newest)) or {})["notes"]
+        notes = json.loads((newest / "changes.json").read_text())["notes"]
         assert newest.name in before or self._damaged or not notes, (notes, self._log)
         names = manifest_of(newest)["class_names"]
         shutil.rmtree(self._scratch, ignore_errors=True)

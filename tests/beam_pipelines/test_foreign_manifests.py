@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import dataclasses
 import hashlib
 import json
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords import open_dataset
-from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, Run
-from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.storage.lease import Lease
-from beam_tfrecords.transforms.workspace.counts import BlockCounts
-from beam_tfrecords.transforms.workspace.state_files import write_state
+from beam_tfrecords import BuildError, RequestError, open_dataset
 from tests import tensorflow as tf
 from tests.beam_pipelines.dataset_checks import manifest_of
-from tests.each import each
+from tests.json_mutations import changed, mutations
 from tests.tensorflow import load
 from tests.trees import write_tree
 
 pytestmark = pytest.mark.tensorflow
 
-VALUES = (
-    None, True, -1, 0, 3, 1 << 61, 10**40, 1.5, "", "x", "1e999", "\ud800", "\x1b[2J", "../../etc/passwd", "a\0b", [],
-    [1], {}, {"a": {"b": []}}, {"records": "x"},
-)  # fmt: skip
 FLAGS = ("--image_size=16", "--direct_num_workers=1", "--splits=train=0.5,validation=0.5")
 
 
@@ -50,36 +37,6 @@ def made(tmp_path_factory, run) -> Path:
     write_tree(root / "in", files={"class1/new.png": "scene 24x20 99"})
     assert run(*words).code == 0
     return root
-
-
-def places(value: Any, *above: Any) -> Iterator[tuple[Any, ...]]:
-    """The way to each value in a JSON value."""
-    yield above
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for name, one in inner:
-        yield from places(one, *above, name)
-
-
-def changed(value: Any, place: tuple[Any, ...], other: Any) -> Any:
-    """The value with another one at a place; Ellipsis removes it."""
-    if not place:
-        return other
-    value = copy.deepcopy(value)
-    *above, last = place
-    holder = value
-    for name in above:
-        holder = holder[name]
-    if other is ...:
-        del holder[last]
-    else:
-        holder[last] = other
-    return value
-
-
-def mutations(value: Any, *, seed: int, most: int | None) -> list[tuple[tuple[Any, ...], Any]]:
-    """Places and values; at random, as many as asked for."""
-    found = [(place, other) for place in places(value) for other in (*VALUES, ...) if place or other is not ...]
-    return found if most is None else random.Random(seed).sample(found, min(most, len(found)))
 
 
 def write(folder: Path, name: str, data: bytes) -> None:
@@ -154,43 +111,6 @@ def _change_index(path: Path, chosen: random.Random) -> None:
         pq.write_table(table.drop([name]), path)
     else:
         pq.write_table(table.set_column(place, name, pa.array([values] * len(table))), path)
-
-
-def write_build(folder: Path) -> None:
-    """A folder of a build of this process that has published nothing."""
-    write_state(str(folder / "run.json"), dataclasses.replace(Run.of_this_process(), listed=60, blocks=4))
-    write_state(str(folder / "job.json"), JobRecord("FlinkRunner", "a1", "http://127.0.0.1:8081"))
-    write_state(str(folder / "workers/1.json"), BlockCounts(2, 20, 3, {"reads": 4}))
-    outcome = {
-        "listed": {"train": 60},
-        "stats": [],
-        "folder": "x",
-        "tripped": ["a"],
-        "guards": ["a"],
-        "forbids_duplicates": False,
-    }
-    (folder / "outcome.json").write_text(json.dumps({**outcome, "is_unchanged": False, "forbids_duplicates": False}))
-    (folder / "version").write_text('"20261123T000000Z"')
-    (folder / "failures").mkdir()
-    (folder / "failures/1.jsonl").write_text(json.dumps({"key": "a", "reason": "corrupt", "detail": "b"}))
-
-
-@each("name", ["run.json", "job.json", "workers/1.json", "outcome.json", "failures/1.jsonl", "version"])
-@each("is_running", [True, False])
-def test_status_of_a_build_of_a_stranger_ends_in_lines(run, tmp_path, name, is_running):
-    folder = tmp_path / "out/.build/0123456789abcdef"
-    write_build(folder)
-    if is_running and name != "outcome.json":
-        (folder / "outcome.json").unlink()
-    original = json.loads((folder / name).read_text())
-    holder = Run.of_this_process().launcher
-    with Lease.take(f"{folder.parent}/lease", holder) if is_running else contextlib.nullcontext():
-        for place, other in mutations(original, seed=0, most=8):
-            (folder / name).write_text(json.dumps(changed(original, place, other)))
-            for words in ([], ["--json"]):
-                ran = run("status", f"--output={tmp_path / 'out'}", *words)
-                assert ran.code == 0, (place, other, ran.err)
-                assert all(line.isprintable() for line in (ran.out + ran.err).splitlines())
 
 
 @pytest.mark.nightly

@@ -20,16 +20,9 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_tfrecords import OutputLockedError, Sample, SampleObjects, WriteDataset, build, open_dataset
-from beam_tfrecords.beam_pipelines.build.output import lock
-from beam_tfrecords.dataset.files import LATEST
-from beam_tfrecords.features.layouts import parse_layout
-from beam_tfrecords.storage.lease import Lease
-from beam_tfrecords.transforms.workspace.build_folder import Workspace
-from beam_tfrecords.transforms.workspace.output_folder import register_version
 from tests import tensorflow as tf
 from tests.beam_pipelines.dataset_checks import manifest_of
-from tests.core.converting import serialize_example
-from tests.framing import sequence_of
+from tests.framing import example_of, sequence_of
 from tests.refusals import refuses
 
 pytestmark = pytest.mark.tensorflow
@@ -150,10 +143,8 @@ def as_rows() -> Iterator[Row]:
 
 
 def as_examples() -> Iterator[bytes]:
-    layout = parse_layout({"image": "image.encoded", "label": "label.name", "key": "key"})
     for path in FILES:
-        values = {"image.encoded": path.read_bytes(), "label.name": path.parent.name, "key": key_of(path)}
-        yield serialize_example(layout, values)
+        yield example_of({"image": path.read_bytes(), "label": path.parent.name, "key": key_of(path)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,13 +261,18 @@ def test_what_the_usual_layout_would_leave_out_rejects_the_sample(what, tmp_path
 
 def test_an_output_that_another_build_holds_ends_the_pipeline(tmp_path):
     rows = [{"key": str(path), "image": path.read_bytes(), "label": path.parent.name} for path in FILES[:2]]
-    output = tmp_path / "out"
-    held = "another build is writing to it, process 7 on a machine; run the same command again after its end"
-    with Lease.take(Workspace(str(output)).lease, "process 7 on a machine"):
+    output, seen = tmp_path / "out", tmp_path / "seen"
+    held = f"another build is writing to it, process {os.getpid()} on .+; run the same command again after its end"
+
+    def write_too(sample: Sample) -> Sample:
         with pytest.raises(OutputLockedError, match=held):
-            write(rows, output, image_size=16, layout="image")
-        assert not (output / "_SUCCESS").exists()
-    write(rows, output, image_size=16, layout="image")
+            write(rows, output, image_size=16, layout="image", overwrite=True)
+        seen.write_text(str((output / "_SUCCESS").exists()))
+        return sample
+
+    build(input=PHOTOS / "cat", output=output, image_size=16, layout="image", map=write_too, limit=1, quiet=True)
+    assert seen.read_text() == "False"
+    write(rows, output, image_size=16, layout="image", overwrite=True)
 
 
 def test_an_empty_collection_replaces_nothing(tmp_path):
@@ -294,7 +290,7 @@ def test_versions_reuse_records_and_repeat_nothing(tmp_path):
     def write_version(elements: list[Any]) -> str:
         with beam.Pipeline() as root:
             _ = root | beam.Create(elements) | WriteDataset(out, **settings) | beam.Map(print)
-        return (out / LATEST).read_text().strip()
+        return (out / "LATEST").read_text().strip()
 
     first = write_version(list(photo_samples()))
     assert write_version(list(photo_samples())[::-1]) == first
@@ -305,33 +301,6 @@ def test_versions_reuse_records_and_repeat_nothing(tmp_path):
     assert manifest_of(out / second)["reuse"]["copied"] == len(FILES) - 1
     assert open_dataset(out).verify() == []
     assert not (out / ".build").exists()
-
-
-def test_the_pipeline_finishes_what_an_earlier_one_left(tmp_path):
-    out, settings = tmp_path / "out", {"image_size": 16, "versioned": True}
-    for elements in (list(photo_samples()), list(photo_samples())[:-1]):
-        with beam.Pipeline() as root:
-            _ = root | beam.Create(elements) | WriteDataset(out, **settings)
-    _, latest = sorted(path.name for path in out.glob("2*"))
-    # Killed after `_SUCCESS`; and a version that a dead build has left, beside that of a build that has just begun.
-    (out / LATEST).unlink()
-    (out / latest / "report.html").unlink()
-    dead, going = "20200101T000000Z", "20200102T000000Z"
-    for name in (dead, going):
-        register_version(str(out), name)
-        (out / name).mkdir()
-    folder = out / ".build/fedcba9876543210"
-    folder.mkdir()
-    (folder / "version").write_text(going)
-    with pytest.MonkeyPatch.context() as context, beam.Pipeline() as root:
-        # The start of a build would remove the folder of another one.
-        context.setattr(lock, "delete_temporary", lambda *_, **__: None)
-        _ = root | beam.Create(list(photo_samples())[:-1]) | WriteDataset(out, **settings)
-    assert (out / LATEST).read_text().strip() == latest
-    assert (out / latest / "report.html").exists()
-    assert not (out / dead).exists()
-    assert (out / going).exists()
-    assert sorted(path.name for path in (out / ".build").iterdir()) == [f"version-{going}"]
 
 
 def test_windows_do_not_matter(tmp_path):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from beam_tfrecords.features.contents import Content
+from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.objects.polygons import unpack_polygons
 from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.settings import settings_of
@@ -81,3 +85,23 @@ def list_archive(archive: Partition, staging: StagingFiles, tally: Tally) -> Ite
     """The samples of a zip or tar archive, as a build lists them."""
     source = open_source(archive.uri, source="zip" if archive.uri.endswith(".zip") else "tar")
     return one_by_one(until_damage(source.read(archive, tally, staging), archive, tally))
+
+
+def objects_of(source: OpenedSource, sizes: Mapping[str, tuple[int, int]]) -> dict[str, list[Any]]:
+    """Returns name of an image -> sorted class and box in pixels of each object, and its polygons.
+
+    Args:
+      source: opened.
+      sizes: name of an image -> width and height.
+    """
+    found = {}
+    for ref in source.samples():
+        assert ref.failure is None, ref
+        name = ref.key.rpartition("/")[2]
+        objects = ref.objects or Objects()
+        scale = sizes[name] * 2 if objects.is_normalized else (1,) * 4
+        boxes = np.reshape(objects.boxes, (-1, 4)) * scale
+        polygons = [unpack_polygons(one) if one else [] for one in objects.polygons] or [[]] * len(objects.labels)
+        points = [[(part * scale[:2]).ravel().tolist() for part in one] for one in polygons]
+        found[name] = sorted(zip(map(str, objects.labels), boxes.tolist(), points, strict=True))
+    return found

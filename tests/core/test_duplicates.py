@@ -27,8 +27,8 @@ from beam_tfrecords.transforms.duplicates.search import (
     read_hashes,
     read_images,
 )
-from beam_tfrecords.transforms.parts import GROUP_BYTES, Part, PartPolicy, PartWriter
-from tests.core.part_writing import add_row
+from beam_tfrecords.transforms.parts import GROUP_BYTES, Part
+from tests.core.part_writing import ROW, add_row, part_writer
 
 # Samples whose rows are a group.
 RANGE = GROUP_BYTES // 160
@@ -51,25 +51,10 @@ def make_search(folder: Path, *, samples: int = 10, **changes: Any) -> Duplicate
 
 def write_part(folder: Path, rows: Iterable[tuple[str, str, str | None]], *, split="train", block=0) -> Part:
     """A part with a record for every (key, content hash, label); the record is its key."""
-    writer = PartWriter(
-        folder=str(folder / "parts"),
-        stem=f"{split}-{block:06d}",
-        split=split,
-        block=block,
-        policy=PartPolicy(),
-        compression="none",
-    )
+    writer = part_writer(folder / "parts", f"{split}-{block:06d}", split=split, block=block)
     for key, content_hash, label in rows:
-        row = {
-            "key": key,
-            "uri": f"/photos/{key}",
-            "fingerprint": "",
-            "content_hash": content_hash,
-            "sample_hash": "",
-            "replaced_format": None,
-            "label": label,
-        }
-        add_row(writer, key.encode(), {**row, "height": 1, "width": 2})
+        row = {"key": key, "uri": f"/photos/{key}", "content_hash": content_hash, "label": label}
+        add_row(writer, key.encode(), {**ROW, **row, "height": 1, "width": 2})
     (part,) = writer.close()
     return part
 

@@ -23,9 +23,9 @@ from beam_tfrecords.transforms.duplicates.near_groups import (
     unpack_rows,
 )
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, part_id
-from beam_tfrecords.transforms.parts import GROUP_BYTES, Part, PartPolicy, PartWriter
+from beam_tfrecords.transforms.parts import GROUP_BYTES, Part
 from beam_tfrecords.transforms.stats import Stats
-from tests.core.part_writing import add_row
+from tests.core.part_writing import add_row, part_writer
 from tests.core.test_duplicates import group_by_key, make_search
 
 # Samples whose pairs of hashes are a group.
@@ -35,10 +35,7 @@ Row = tuple[str, str, str, "int | None"]
 
 
 def write_part(folder: Path, rows: list[Row], *, split="train", block=0) -> Part:
-    stem = f"{split}-{block:06d}"
-    writer = PartWriter(
-        folder=str(folder / "parts"), stem=stem, split=split, block=block, policy=PartPolicy(), compression="none"
-    )
+    writer = part_writer(folder / "parts", f"{split}-{block:06d}", split=split, block=block)
     for key, content_hash, label, phash in rows:
         row = {"key": key, "fingerprint": "", "content_hash": content_hash, "sample_hash": "", "label": label}
         add_row(writer, key.encode(), {**row, "phash": phash})

@@ -19,26 +19,15 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.tfrecord import masked_crc32c, read_records
 from beam_tfrecords.transforms.parts import PART_BYTES, PartPolicy, PartWriter, read_cuts, read_index
-from tests.core.part_writing import add_row
+from tests.core import part_writing
+from tests.core.part_writing import add_row, part_writer
 from tests.core.storage.dictionary_files import DictionaryFiles
 
-ROW = {
-    "key": "a",
-    "uri": None,
-    "fingerprint": "",
-    "content_hash": "",
-    "sample_hash": "",
-    "replaced_format": None,
-    "label": None,
-    "height": None,
-    "width": None,
-}
+ROW = {**part_writing.ROW, "key": "a"}
 
 
 def write(tmp_path: Path, payloads: list[bytes], *, policy: PartPolicy, compression="none", row=None):
-    writer = PartWriter(
-        folder=str(tmp_path), stem="train-000003", split="train", block=3, policy=policy, compression=compression
-    )
+    writer = part_writer(tmp_path, "train-000003", block=3, policy=policy, compression=compression)
     for payload in payloads:
         add_row(writer, payload, row or {})
     return writer.close()
@@ -54,15 +43,7 @@ def test_a_part_ends_at_its_size(tmp_path):
 
 def test_a_small_index_in_a_store_is_neither_written_nor_read(monkeypatch):
     monkeypatch.setattr(DictionaryFiles, "files", {})
-    writer = PartWriter(
-        folder="dictionary://a/parts",
-        stem="train-000003",
-        split="train",
-        block=3,
-        policy=PartPolicy(),
-        compression="none",
-        most_index_bytes=10_000,
-    )
+    writer = part_writer("dictionary://a/parts", most_index_bytes=10_000)
     for number in range(70):
         add_row(writer, b"%03d" % number, {})
     (part,) = writer.close()
@@ -103,7 +84,7 @@ def test_a_batch_is_written_as_batches_of_one(compression, payloads, of_batch, s
 
     def write_all(folder: str, add: Callable[[PartWriter], None]) -> list[tuple[object, ...]]:
         policy = PartPolicy(bytes=size, member_records=records)
-        writer = PartWriter(folder=folder, stem="x", split="train", block=3, policy=policy, compression=compression)
+        writer = part_writer(folder, policy=policy, compression=compression)
         add(writer)
         return [(part.crc32c, part.index_crc32c, part.records, part.stream_bytes) for part in writer.close()]
 
@@ -131,9 +112,7 @@ def test_no_records_make_no_part(tmp_path):
 
 def test_an_error_leaves_no_unfinished_part(tmp_path):
     def write_and_fail():
-        with PartWriter(
-            folder=str(tmp_path), stem="x", split="train", block=0, policy=PartPolicy(bytes=40), compression="none"
-        ) as writer:
+        with part_writer(tmp_path, policy=PartPolicy(bytes=40)) as writer:
             for _ in range(3):
                 add_row(writer, b"record", {})
             raise RuntimeError
@@ -199,14 +178,7 @@ def test_shards_do_not_decide_uncompressed_parts(shard_size, num_shards):
 
 
 def test_columns_that_only_some_rows_have_are_null_in_the_others(tmp_path):
-    writer = PartWriter(
-        folder=str(tmp_path),
-        stem="x",
-        split="train",
-        block=0,
-        policy=PartPolicy(bytes=80),
-        compression="none",
-    )
+    writer = part_writer(tmp_path, policy=PartPolicy(bytes=80))
     for more in ({}, {"height": 7}, {"brightness": 5.0}, {"brightness": 9.0}, {}):
         add_row(writer, b"1234", {**ROW, **more})
     rows = [row for part in writer.close() for row in read_index(part).to_pylist()]

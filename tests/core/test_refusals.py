@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from beam_tfrecords.beam_pipelines.settings.definitions import _FLAGS
-from tests.core.refusal_snapshot import PAGE, Seen, is_there, merge, read_snapshot, with_table
+from tests.core.refusal_snapshot import PAGE, is_there, read_snapshot, with_table
 from tests.package_code import package_nodes
 
 # Besides flags: an argument of Python, a flag of Dataflow, and settings of a test.
@@ -62,13 +62,3 @@ def test_backticks_in_a_message_are_for_settings():
         if name not in KNOWN and code != "unknown_setting"
     }
     assert sorted(others) == []
-
-
-def test_an_update_keeps_what_other_tests_see():
-    here = "tests/core/test_refusals.py::test_the_page_has_every_code"
-    before = {"a": {here: ["old"]}, "b": {"tests/core/test_refusals.py::test_that_is_gone": ["old"]}}
-    seen = [Seen("x", "b", "1", "one"), Seen("y", "b", "1", "same place"), Seen("z", "b", "2", "other")]
-    assert merge(before, [], set()) == {"a": before["a"]}
-    assert merge(before, seen, {"x", "y", "z"}) == {"a": before["a"], "b": {"x": ["one"], "z": ["other"]}}
-    assert merge(before, [Seen(here, "a", "1", "new")], {here}) == {"a": {here: ["new"]}}
-    assert merge(before, [], {here}) == {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from beam_tfrecords.transforms.sources.annotated import mapping
+import yaml
+
 from tests.docs.pages import PROJECT
 
 PAGE = PROJECT / "docs" / "mappings.md"
@@ -21,12 +22,12 @@ def table() -> str:
 
 
 def _rows() -> Iterator[str]:
-    for name in mapping.mapping_names():
-        path = PROJECT / "beam_tfrecords/transforms/sources/annotated/mappings" / f"{name}.yaml"
-        comments = re.findall(r"^# (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    for path in sorted((PROJECT / "beam_tfrecords/transforms/sources/annotated/mappings").glob("*.yaml")):
+        mapping = path.read_text(encoding="utf-8")
+        comments = re.findall(r"^# (.*)$", mapping, re.MULTILINE)
         text = re.sub(r"(https?://\S+)", r"[format](\1).", " ".join(comments)).rstrip()
-        documents = mapping.read_mapping(name).documents
-        yield f"| `{name}` | `{documents}` | {text.replace('|', chr(92) + '|')} |\n"
+        documents = yaml.safe_load(mapping).get("documents", "")
+        yield f"| `{path.stem}` | `{documents}` | {text.replace('|', chr(92) + '|')} |\n"
 
 
 if __name__ == "__main__":

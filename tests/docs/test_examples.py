@@ -10,24 +10,15 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords import build
+from tests.docs.pages import PROJECT
 
-# Module -> the library that it needs.
-MODULES = {
-    "beam_tfrecords.beam_pipelines.build.build": None,
-    "beam_tfrecords.beam_pipelines.build.dry_run": None,
-    "beam_tfrecords.beam_pipelines.build.sample_transforms": None,
-    "beam_tfrecords.beam_pipelines.dataset": None,
-    "beam_tfrecords.beam_pipelines.verify": None,
-    "beam_tfrecords.errors": None,
-    "beam_tfrecords.grain": "grain",
-    "beam_tfrecords.reading.mixing": None,
-    "beam_tfrecords.reading.records": None,
-    "beam_tfrecords.reading.tf_data": "tensorflow",
-    "beam_tfrecords.reading.collating": "torch",
-    "beam_tfrecords.torch": "torch",
-    "beam_tfrecords.transforms.mapping.sample": None,
-    "beam_tfrecords.transforms.sink": None,
-}
+# The last part of a module's name -> the library that it needs.
+LIBRARIES = {"collating": "torch", "grain": "grain", "tf_data": "tensorflow", "torch": "torch"}
+MODULES = [
+    ".".join(path.relative_to(PROJECT).with_suffix("").parts)
+    for path in sorted((PROJECT / "beam_tfrecords").rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +37,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_run(module, folder, monkeypatch):
-    if library := MODULES[module]:
+    if library := LIBRARIES.get(module.rpartition(".")[2]):
         pytest.importorskip(library)
     monkeypatch.chdir(folder)
     result = doctest.testmod(importlib.import_module(module))

@@ -12,11 +12,8 @@ import PIL.Image
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.transforms.objects.objects import Objects
-from beam_tfrecords.transforms.objects.polygons import unpack_polygons
-from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from tests.beam_pipelines.dataset_records import read_dataset
-from tests.core.opened_sources import open_source
+from tests.core.opened_sources import objects_of, open_source
 from tests.integration.servers.processes import PROJECT, ServerError
 
 pytestmark = pytest.mark.nightly
@@ -48,21 +45,6 @@ def make_box(rng, size):
     """Corners of a box with whole sides, which all formats keep."""
     sides = [sorted(rng.sample(range(side + 1), 2)) for side in size]
     return [sides[0][0], sides[1][0], sides[0][1], sides[1][1]]
-
-
-def objects_of(source, sizes):
-    """Name of an image -> sorted class and box in pixels of each object, and its polygons."""
-    found = {}
-    for ref in one_by_one(source.samples()):
-        assert ref.failure is None, ref
-        name = ref.key.rpartition("/")[2]
-        objects = ref.objects or Objects()
-        scale = sizes[name] * 2 if objects.is_normalized else (1,) * 4
-        boxes = np.reshape(objects.boxes, (-1, 4)) * scale
-        polygons = [unpack_polygons(one) if one else [] for one in objects.polygons] or [[]] * len(objects.labels)
-        points = [[(part * scale[:2]).ravel().tolist() for part in one] for one in polygons]
-        found[name] = sorted(zip(map(str, objects.labels), boxes.tolist(), points, strict=True))
-    return found
 
 
 def assert_same(found, expected, *, within):

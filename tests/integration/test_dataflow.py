@@ -11,7 +11,7 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from apache_beam.runners.dataflow.internal.apiclient import Environment
 from google.protobuf import json_format
 
-from tests.integration.make_golden_graph import IMAGE, describe_graphs, translate
+from tests.core.runners.make_golden_graph import IMAGE, describe_graphs, translate
 
 pytestmark = pytest.mark.nightly
 
@@ -68,7 +68,7 @@ def test_the_steps_have_the_names_of_the_stages(runner, components):
 
 def test_the_stages_are_fused_as_they_were(tmp_path):
     assert describe_graphs(tmp_path) == GOLDEN.read_text(), (
-        "say: python -m tests.integration.make_golden_graph > tests/data/dataflow_graph.txt"
+        "say: python -m tests.core.runners.make_golden_graph > tests/data/dataflow_graph.txt"
     )
 
 

@@ -7,10 +7,11 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from apache_beam.utils.subprocess_server import JavaJarServer
 
-from beam_tfrecords.beam_pipelines.runners.portable_runner import find_jar
 from tests.integration.cluster_builds import hashes
 from tests.integration.servers import flink
 
@@ -21,7 +22,10 @@ FLAGS = ["--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[flink.FlinkCluster]:
-    jar = find_jar("flink-1.19-job-server.jar", "flink:1.19")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jar = cache / "beam-tfrecords/jars/flink-1.19-job-server.jar"  # of deploy/flink/job-server/build.sh
+    if not jar.exists():
+        jar = JavaJarServer.local_jar(JavaJarServer.path_to_beam_jar(":runners:flink:1.19:job-server:shadowJar"))
     with flink.flink_cluster(tmp_path_factory.mktemp("flink"), options=[f"--job-server={jar}"]) as running:
         yield running
 

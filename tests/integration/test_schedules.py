@@ -129,7 +129,7 @@ def test_the_command_builds_a_version_in_the_environment_that_it_gets(command, t
         assert (ran.stdout, ran.stderr) == ("", "")
     else:
         assert json.loads((state / "last_build.json").read_text())["exit_code"] == 0
-        assert "beam_tfrecords_exit_code" in (state / "metrics" / "beam_tfrecords.prom").read_text()
+        assert "beam_tfrecords_exit_code" in (state / "metrics/beam_tfrecords.prom").read_text()
 
 
 def test_cron_does_not_start_a_second_build_beside_the_first(tmp_path):

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pytest
 
-from beam_tfrecords import crc32c, open_dataset, storage
+from beam_tfrecords import open_dataset
 from tests.integration import buckets
 from tests.integration.servers.proxy import StorageServer
 
@@ -74,11 +75,11 @@ def start(folder: Path, output: str, *words: str) -> subprocess.Popen[str]:
 
 def published(output: str, versioned: bool) -> tuple[str, str] | None:
     """The dataset that readers find in an output now, and what tells it from one that takes its place."""
-    state = storage.read_state(f"{output}/{'LATEST' if versioned else '_SUCCESS'}")
-    if state is None:
+    name = "LATEST" if versioned else "_SUCCESS"
+    version = buckets.versions_of(output).get(name)
+    if version is None:
         return None
-    data, version = state
-    return f"{output}/{data.decode().strip()}" if versioned else output, version
+    return f"{output}/{buckets.read(f'{output}/{name}').decode().strip()}" if versioned else output, version
 
 
 def check_whole(path: str) -> None:
@@ -86,11 +87,10 @@ def check_whole(path: str) -> None:
     dataset = open_dataset(path)
     assert dataset.manifest_sha256 == dataset.published_sha256
     for shard in dataset.shards:
-        data = storage.read_bytes(storage.join(dataset.path, shard.file))
-        assert (len(data), crc32c.to_hex(crc32c.value(data))) == (shard.bytes, shard.crc32c)
-    listed = {entry.path[len(dataset.path) + 1 :] for entry in storage.list_files(dataset.path, literal=True)}
+        data = buckets.read(f"{dataset.path}/{shard.file}")
+        assert (len(data), f"{google_crc32c.value(data):08x}") == (shard.bytes, shard.crc32c)
     # The report comes after the dataset is published.
-    found = {name for name in listed if not name.startswith(".build/")} - {"report.html"}
+    found = {name for name in buckets.files_of(dataset.path) if not name.startswith(".build/")} - {"report.html"}
     assert found == {*dataset.files, "_SUCCESS"}
 
 
@@ -107,7 +107,7 @@ def check_content(output: str, versioned: bool, expected: dict[str, Any]) -> Non
     files = buckets.files_of(output)
     if versioned:
         # The command after a build that was killed after it had published finds nothing new.
-        assert {name.split("/")[0] for name in files} <= {storage.basename(path), "LATEST", "UNCHANGED"}
+        assert {name.split("/")[0] for name in files} <= {path.rpartition("/")[2], "LATEST", "UNCHANGED"}
     else:
         assert files == sorted([*content, "_SUCCESS", *(["report.html"] if is_reported else [])])
 

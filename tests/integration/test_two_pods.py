@@ -13,21 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords import open_dataset, storage
+from beam_tfrecords import open_dataset
 from tests.integration import buckets
-from tests.integration.servers.processes import wait_until
+from tests.integration.servers.processes import PROJECT, wait_until
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
-# As the command does, with other times of the lease.
-_PROGRAM = """
-import sys
-from beam_tfrecords.beam_pipelines.commands.cli import main
-from beam_tfrecords.storage.lease import Lease
-
-renewal, stale, *words = sys.argv[1:]
-Lease.take.__func__.__kwdefaults__.update(renewal=float(renewal), stale=float(stale))
-sys.exit(main(["convert", *words]))
-"""
 _SLOW = """
 import time
 
@@ -62,14 +52,15 @@ def bucket(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def start_pod(host: str, folder: Path, times: tuple[float, float], *words: str) -> subprocess.Popen[str]:
     """Starts a build in namespaces of its own, in a folder with the module `slow`."""
     (folder / "slow.py").write_text(_SLOW)
-    program = [sys.executable, "-c", _PROGRAM, *map(str, times), *words]
+    program = [sys.executable, "-m", "tests.core.lease_times", *map(str, times), *words]
     named = ["sh", "-c", 'hostname "$0" && exec "$@"', host, *program]
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([*namespaces(), *named], cwd=folder, start_new_session=True, **piped)  # type: ignore[call-overload]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    return subprocess.Popen([*namespaces(), *named], cwd=folder, env=environment, start_new_session=True, **piped)  # type: ignore[call-overload]
 
 
 def wait_for_lease(pod: subprocess.Popen[str], output: str) -> None:
-    wait_until(lambda: storage.exists(f"{output}/.build/lease") or pod.poll() is not None, what="the lease of a pod")
+    wait_until(lambda: ".build/lease" in buckets.files_of(output) or pod.poll() is not None, what="the lease of a pod")
     assert pod.poll() is None, pod.communicate()[1]
 
 

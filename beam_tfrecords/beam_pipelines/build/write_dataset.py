@@ -47,11 +47,11 @@ class WriteDataset(beam.PTransform):
     """Writes a dataset, as `build` does: `Sample`, dictionary, row or `tf.train.Example` -> folder of the dataset.
 
         >>> import apache_beam as beam
-        >>> rows = [{"key": name, "image": f"photos/cat/{name}.jpg", "label": "cat"} for name in ("cat_01", "cat_02")]
+        >>> rows = [{"key": name, "image": f"photos/{name}/1.png", "label": name} for name in ("cat", "dog")]
         >>> with beam.Pipeline() as root:
-        ...     _ = root | beam.Create(rows) | WriteDataset("out/cats", image_size=16) | beam.Map(os.path.basename)
+        ...     _ = root | beam.Create(rows) | WriteDataset("pets", image_size=16)
         >>> from beam_tfrecords import open_dataset
-        >>> open_dataset("out/cats").num_records
+        >>> open_dataset("pets").num_records
         2
 
     The dataset has the order, shards, index, manifest and report of a build of the same samples. A sample that cannot

@@ -145,7 +145,7 @@ class PathSettings:
       allow_outside_root: whether a file may name files outside its own folder, or outside `image_root`.
       mask_root: folders of masks, also as train=PATH: one for each input or split, or one for all. The mask paths in a
         table are relative to it.
-      mask_suffix: suffix of a mask's name before the extension, which its image's name lacks.
+      mask_suffix: suffix of a mask's name, with or without the extension, which its image's name lacks.
       image_suffix: suffix of an image's name before the extension, which its mask's name lacks.
       mask_classes: CLASS=FOLDER/ or CLASS=SUFFIX of the masks of each class; empty if a mask has all classes.
     """
@@ -179,7 +179,7 @@ class PathSettings:
         paths="input",
     )
     mask_suffix: str | None = input_setting(
-        None, help="ending of a mask's name that its image's name lacks, such as _mask"
+        None, help="ending of a mask's name that its image's name lacks, such as _mask or .png"
     )
     image_suffix: str | None = input_setting(
         None, help="ending of an image's name that its mask's name lacks, such as _sat"

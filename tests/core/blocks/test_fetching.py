@@ -6,14 +6,11 @@ import contextlib
 import dataclasses
 import errno
 import gzip
-import io
 import itertools
 import os
 import resource
-import tarfile
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +25,7 @@ from beam_tfrecords.transforms.refs.fetching import fetch, read_image
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, Range, SampleRef, object_mask, one_image
 from beam_tfrecords.transforms.service_faults import PAUSES
+from tests.archive_files import write_archive
 from tests.each import each
 
 PICTURE = bytes(range(256)) * 300
@@ -92,80 +90,53 @@ def test_a_layout_without_images_reads_none(tmp_path):
 def archives(tmp_path_factory) -> Path:
     """One picture in a tar archive and, stored and deflated, in a zip archive; each between other members."""
     folder = tmp_path_factory.mktemp("archives")
-    with tarfile.open(folder / "photos.tar", "w") as tar:
-        for name, data in (("before.txt", b"before"), ("cat/1.jpg", PICTURE), ("after.txt", b"after")):
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    with zipfile.ZipFile(folder / "photos.zip", "w") as archive:
-        archive.writestr("before.txt", "before")
-        archive.writestr("stored.jpg", PICTURE, zipfile.ZIP_STORED)
-        archive.writestr("deflated.jpg", PICTURE, zipfile.ZIP_DEFLATED)
-        archive.writestr("after.txt", "after")
+    before, after = {"before.txt": b"before"}, {"after.txt": b"after"}
+    write_archive(folder / "photos.tar", {**before, "tar.jpg": PICTURE, **after})
+    pictures = {"stored.jpg": {"stored": PICTURE}, "deflated.jpg": PICTURE}
+    write_archive(folder / "photos.zip", {**before, **pictures, **after})
     return folder
 
 
-def tar_member(archives: Path) -> Place:
-    with tarfile.open(archives / "photos.tar") as tar:
-        member = tar.getmember("cat/1.jpg")
-    return Place(str(archives / "photos.tar"), "", member.offset_data, member.size, member.size)
+def member_of(archives: Path, kind: str) -> Place:
+    """The place of the picture, in an archive that may be another file by now."""
+    archive = archives / ("photos.tar" if kind == "tar" else "photos.zip")
+    return dataclasses.replace(Place.unpack(storage.stat(f"{archive}#/{kind}.jpg").version), version="")
 
 
 def file_of(place: Place) -> File:
     return File(f"{place.file}#/cat/1.jpg", place.pack())
 
 
-def zip_member(archives: Path, name: str) -> Place:
-    with zipfile.ZipFile(archives / "photos.zip") as archive:
-        members = archive.infolist()
-    number = [member.filename for member in members].index(name)
-    member, following = members[number : number + 2]
-    return Place(
-        str(archives / "photos.zip"),
-        "",
-        member.header_offset,
-        following.header_offset - member.header_offset,
-        stored=member.compress_size,
-        size=member.file_size,
-        crc=member.CRC,
-        is_deflated=member.compress_type == zipfile.ZIP_DEFLATED,
-    )
+MEMBERS = pytest.mark.parametrize("kind", ["tar", "stored", "deflated"])
 
 
-MEMBERS: dict[str, Callable[[Path], Place]] = {
-    "tar": tar_member,
-    "stored": lambda archives: zip_member(archives, "stored.jpg"),
-    "deflated": lambda archives: zip_member(archives, "deflated.jpg"),
-}
+@MEMBERS
+def test_a_member_of_an_archive_has_the_bytes_that_were_put_into_it(archives, kind):
+    assert outcomes([SampleRef("1", one_image(file_of(member_of(archives, kind))), size=len(PICTURE))]) == [PICTURE]
 
 
-@pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
-def test_a_member_of_an_archive_has_the_bytes_that_were_put_into_it(archives, member):
-    assert outcomes([SampleRef("1", one_image(file_of(member(archives))), size=len(PICTURE))]) == [PICTURE]
-
-
-@pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
-def test_a_member_above_the_limit_is_rejected(archives, member):
-    refs = [SampleRef("1", one_image(file_of(member(archives))), size=len(PICTURE))]
+@MEMBERS
+def test_a_member_above_the_limit_is_rejected(archives, kind):
+    refs = [SampleRef("1", one_image(file_of(member_of(archives, kind))), size=len(PICTURE))]
     assert outcomes(refs, max_file_size=len(PICTURE) - 1) == [FailureReason.TOO_LARGE_FILE]
 
 
 @pytest.mark.parametrize("size", [5, len(PICTURE) + 1])
 def test_a_deflated_member_of_another_size_than_it_claims_is_rejected(archives, size):
-    member = dataclasses.replace(zip_member(archives, "deflated.jpg"), size=size)
+    member = dataclasses.replace(member_of(archives, "deflated"), size=size)
     assert outcomes([SampleRef("1", one_image(file_of(member)), size=size)]) == [FailureReason.CORRUPT]
 
 
 @pytest.mark.parametrize("field", ["size", "stored"])
 def test_a_member_that_claims_to_be_above_the_limit_is_not_read(archives, field):
-    member = dataclasses.replace(zip_member(archives, "deflated.jpg"), file="missing", **{field: 2000})
+    member = dataclasses.replace(member_of(archives, "deflated"), file="missing", **{field: 2000})
     refs = [SampleRef("1", one_image(file_of(member)), size=0)]
     assert outcomes(refs, max_file_size=1999) == [FailureReason.TOO_LARGE_FILE]
 
 
-@pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
-def test_a_member_that_its_archive_ends_within_has_changed_since_it_was_listed(archives, tmp_path, member):
-    whole = member(archives)
+@MEMBERS
+def test_a_member_that_its_archive_ends_within_has_changed_since_it_was_listed(archives, tmp_path, kind):
+    whole = member_of(archives, kind)
     short = tmp_path / "short"
     short.write_bytes(Path(whole.file).read_bytes()[: whole.offset + whole.length - 1])
     cut = dataclasses.replace(whole, file=str(short))
@@ -184,14 +155,14 @@ def test_a_member_that_its_archive_ends_within_has_changed_since_it_was_listed(a
     ids=["cut", "into the next member", "no header", "another checksum", "no bytes"],
 )
 def test_a_zip_member_that_is_not_as_listed_is_rejected_with_its_reason(archives, changed, reason):
-    whole = zip_member(archives, "deflated.jpg")
+    whole = member_of(archives, "deflated")
     fields = {name: max(getattr(whole, name) + more, 9) for name, more in changed.items()}
     member = dataclasses.replace(whole, **fields)
     assert outcomes([SampleRef("1", one_image(file_of(member)), size=len(PICTURE))]) == [reason]
 
 
 def test_a_zip_member_with_a_flipped_bit_is_rejected(archives, tmp_path):
-    whole = zip_member(archives, "stored.jpg")
+    whole = member_of(archives, "stored")
     data = bytearray(Path(whole.file).read_bytes())
     data[whole.offset + 1000] ^= 1
     (tmp_path / "photos.zip").write_bytes(data)
@@ -205,9 +176,6 @@ def test_a_range_in_a_gzip_file_is_of_the_bytes_as_they_are_stored(tmp_path):
     stored = gzip.compress(PICTURE)
     (tmp_path / "photos.gz").write_bytes(stored)
     assert outcomes([SampleRef("1", one_image(Range(str(tmp_path / "photos.gz"), 3, 20, "x")))]) == [stored[3:23]]
-
-
-# Stores that answer slowly
 
 
 # Files that change after they were listed

@@ -23,11 +23,11 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.tfrecord import masked_crc32c, read_records
-from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_cuts
+from beam_tfrecords.transforms.parts import Part, PartPolicy, read_cuts
 from beam_tfrecords.transforms.shards.compose import Piece, compose_shards, cut_part
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, every_group, find_shard, group_shards, place_parts
 from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
-from tests.core.part_writing import write_parts
+from tests.core.part_writing import part_writer, write_parts
 
 SIZES = st.lists(st.integers(1, 1000), min_size=1, max_size=200)
 PAYLOADS = {block: [f"{block}-{number}".encode() * 5 for number in range(20)] for block in (2, 0, 1)}
@@ -112,9 +112,7 @@ def test_pieces_are_the_records_that_the_rule_gives_to_each_shard(compression, b
         parts = []
         for block, sizes in enumerate(blocks):
             policy = PartPolicy(bytes=400, member_records=of_member)
-            writer = PartWriter(
-                folder=folder, stem=f"{block}", split="train", block=block, policy=policy, compression=compression
-            )
+            writer = part_writer(folder, f"{block}", block=block, policy=policy, compression=compression)
             payloads = [os.urandom(size) for size in sizes]
             writer.add(payloads, list(map(masked_crc32c, payloads)))
             parts += writer.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -20,11 +21,13 @@ from beam_tfrecords.beam_pipelines.runners.jobs import JobRecord, Run
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
-from beam_tfrecords.transforms.workspace.counts import add_block, add_step
+from beam_tfrecords.transforms.workspace.counts import BlockCounts, add_block, add_step
 from beam_tfrecords.transforms.workspace.state_files import write_state
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.beam_pipelines.version_builds import Source, make_source
+from tests.each import each
 from tests.integration.servers.processes import free_port
+from tests.json_mutations import changed, mutations
 
 JOB = JobRecord("DataflowRunner", "2026-11-21_1", "https://console/2026-11-21_1")
 
@@ -197,3 +200,33 @@ def test_a_job_without_a_launcher_keeps_other_builds_away_until_somebody_knows_t
     assert f"delete {left}" in ran.err
     shutil.rmtree(left)
     assert source.build().code == 0
+
+
+def write_build(folder: Path) -> None:
+    """A folder of a build of this process that has published nothing."""
+    write_state(str(folder / "run.json"), dataclasses.replace(Run.of_this_process(), listed=60, blocks=4))
+    write_state(str(folder / "job.json"), JobRecord("FlinkRunner", "a1", "http://127.0.0.1:8081"))
+    write_state(str(folder / "workers/1.json"), BlockCounts(2, 20, 3, {"reads": 4}))
+    outcome = {"listed": {"train": 60}, "stats": [], "folder": "x", "tripped": ["a"], "guards": ["a"]}
+    (folder / "outcome.json").write_text(json.dumps({**outcome, "is_unchanged": False, "forbids_duplicates": False}))
+    (folder / "version").write_text('"20261123T000000Z"')
+    (folder / "failures").mkdir()
+    (folder / "failures/1.jsonl").write_text(json.dumps({"key": "a", "reason": "corrupt", "detail": "b"}))
+
+
+@each("name", ["run.json", "job.json", "workers/1.json", "outcome.json", "failures/1.jsonl", "version"])
+@each("is_running", [True, False])
+def test_status_of_a_build_of_a_stranger_ends_in_lines(run, tmp_path, name, is_running):
+    folder = tmp_path / "out/.build/0123456789abcdef"
+    write_build(folder)
+    if is_running and name != "outcome.json":
+        (folder / "outcome.json").unlink()
+    original = json.loads((folder / name).read_text())
+    holder = Run.of_this_process().launcher
+    with Lease.take(f"{folder.parent}/lease", holder) if is_running else contextlib.nullcontext():
+        for place, other in mutations(original, seed=0, most=8):
+            (folder / name).write_text(json.dumps(changed(original, place, other)))
+            for words in ([], ["--json"]):
+                ran = run("status", f"--output={tmp_path / 'out'}", *words)
+                assert ran.code == 0, (place, other, ran.err)
+                assert all(line.isprintable() for line in (ran.out + ran.err).splitlines())

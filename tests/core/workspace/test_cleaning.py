@@ -7,6 +7,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
+from beam_tfrecords import Sample, WriteDataset
+from beam_tfrecords.beam_pipelines.build.output import lock
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 from beam_tfrecords.transforms.workspace.cleaning import delete_batch, delete_temporary, list_batches
@@ -85,3 +87,32 @@ def test_a_version_that_is_not_finished_stays_registered(build):
     (build / "20260101T000000Z" / "_SUCCESS").touch()
     delete_temporary(str(build))
     assert Workspace(str(build)).list_versions() == ["20260102T000000Z"]
+
+
+def test_the_pipeline_finishes_what_an_earlier_one_left(tmp_path, photos):
+    out, settings = tmp_path / "out", {"image_size": 16, "versioned": True}
+    files = sorted(photos.glob("*/*.jpg"))
+    samples = [Sample(path.name, image=str(path), label=path.parent.name) for path in files]
+    for elements in (samples, samples[:-1]):
+        with beam.Pipeline() as root:
+            _ = root | beam.Create(elements) | WriteDataset(out, **settings)
+    _, latest = sorted(path.name for path in out.glob("2*"))
+    # Killed after `_SUCCESS`; and a version that a dead build has left, beside that of a build that has just begun.
+    (out / "LATEST").unlink()
+    (out / latest / "report.html").unlink()
+    dead, going = "20200101T000000Z", "20200102T000000Z"
+    for name in (dead, going):
+        register_version(str(out), name)
+        (out / name).mkdir()
+    folder = out / ".build/fedcba9876543210"
+    folder.mkdir()
+    (folder / "version").write_text(going)
+    with pytest.MonkeyPatch.context() as context, beam.Pipeline() as root:
+        # The start of a build would remove the folder of another one.
+        context.setattr(lock, "delete_temporary", lambda *_, **__: None)
+        _ = root | beam.Create(samples[:-1]) | WriteDataset(out, **settings)
+    assert (out / "LATEST").read_text().strip() == latest
+    assert (out / latest / "report.html").exists()
+    assert not (out / dead).exists()
+    assert (out / going).exists()
+    assert sorted(path.name for path in (out / ".build").iterdir()) == [f"version-{going}"]

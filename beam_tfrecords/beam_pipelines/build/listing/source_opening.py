@@ -9,7 +9,7 @@ from collections.abc import Collection
 from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_settings
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.column_ranges import expand_columns
-from beam_tfrecords.features.contents import OUTLINES, Content
+from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content
 from beam_tfrecords.features.fields import CAPTIONS, COLUMN, COLUMNS, MASK_FIELD
 from beam_tfrecords.features.layouts import (
     ALL_COLUMNS,
@@ -108,7 +108,7 @@ def resolve_layout(spec: BuildSpec, layout: Layout | None, seen: Description) ->
     if layout is None:
         if Content.MASK in seen.provides:
             return parse_layout("segmentation")
-        if seen.provides == {Content.IMAGE, Content.CAPTIONS}:
+        if Content.CAPTIONS in seen.provides and not CLASSES & seen.provides:
             return parse_layout(CAPTIONS)
         if Content.OBJECTS in seen.provides:
             return parse_layout("detection")

@@ -15,6 +15,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content, contents_in
+from beam_tfrecords.features.fields import CAPTIONS
 from beam_tfrecords.storage.reading import unchanged
 from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.refs.sample_refs import MASK
@@ -254,6 +255,7 @@ class DocumentSource(AnnotatedSource):
             **dict.fromkeys(OUTLINES, any(kind.polygon or kind.angle for kind in mapping.objects)),
             Content.KEYPOINTS: any(kind.points for kind in mapping.objects),
             Content.COLUMNS: mapping.values,
+            Content.CAPTIONS: CAPTIONS in mapping.values,
         }
         names = {} if isinstance(mapping.class_names, Expression) else mapping.class_names
         are_objects = all(kind.objects.text.startswith(("@", "[@]")) for kind in mapping.objects)

@@ -14,6 +14,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import Content
+from beam_tfrecords.features.fields import CAPTIONS
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.sources.annotated.mapped_objects import ObjectReader, as_list
 from beam_tfrecords.transforms.sources.annotated.mapping import (
@@ -29,7 +30,7 @@ from beam_tfrecords.transforms.sources.annotated.mapping import (
 from beam_tfrecords.transforms.sources.annotated.shell import Annotated
 from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, read_samples
 from beam_tfrecords.transforms.sources.inputs import find_entries, name_inputs, quote_input
-from beam_tfrecords.transforms.sources.names import has_extension, is_image_name
+from beam_tfrecords.transforms.sources.names import has_extension, is_about_folder, is_image_name
 from beam_tfrecords.transforms.sources.path_rule import shorten
 
 EXTENSIONS = (".json", ".geojson", ".xml", *LINES, *ROWS)
@@ -40,6 +41,8 @@ _ALIKE = (frozenset(LINES), frozenset({".csv", ".tsv"}))
 # Documents of each extension to read, samples of each, and files to list.
 _MOST_DOCUMENTS, _MOST_SAMPLES, _MOST_LISTED = 3, 20, 5000
 _MOST_BYTES = 64 << 20
+# Mappings that take each text for what it is.
+_OF_TEXTS = frozenset({"captions", "text_classes"})
 # How much of a list of samples or of rows to read: room for a few samples with many polygons.
 _START_BYTES = 1 << 20
 # A word that a program adds to each line, such as a score, changes nothing.
@@ -77,9 +80,15 @@ def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
     root = {} if has_images else {"image_root": storage.dirname(folder)}
     documents = choose_documents(files)
     layouts: dict[str, str] = {}
-    for file in documents:
-        for name, layout in fitting_mappings(file).items():
+    fitting = {file.path: fitting_mappings(file) for file in documents}
+    for found in fitting.values():
+        for name, layout in found.items():
             layouts[name] = layouts.get(name) or layout
+    # Any text may be a caption or a class, so that all must be.
+    texts = [path for path in fitting if extension_of(path) == ".txt" and not is_about_folder(storage.basename(path))]
+    for name in _OF_TEXTS & layouts.keys():
+        if not all(name in fitting[path] for path in texts):
+            del layouts[name]
     for name in sorted(layouts, key=lambda name: not _are_named(documents, _read_mapping(name).documents)):
         glob = _read_mapping(name).documents
         if files is listed and "/" in glob and not _are_named(documents, glob):
@@ -92,14 +101,17 @@ def suggest_mapping(name: str, settings: Mapping[str, Any] | None = None) -> Sug
 
     Quads and turned boxes get a layout with their corners; users may want other layouts for other polygons.
     """
-    kinds = _read_mapping(name).objects
+    mapping = _read_mapping(name)
+    kinds = mapping.objects
     layout = {"layout": "detection"} if kinds else {}
     if kinds and all(kind.points for kind in kinds):
         layout = {"layout": "detection_keypoints"}
     elif kinds and all(kind.is_quad or kind.angle for kind in kinds):
         layout = {"layout": "detection_polygons"}
-    what = "objects" if kinds else "labels"
-    return Suggestion(f"the images with the {what} of {name}", {"mapping": name, **layout, **(settings or {})})
+    what = f"the {'objects' if kinds else 'labels'} of {name}"
+    if CAPTIONS in mapping.values:
+        what = f"the captions in {mapping.documents}"
+    return Suggestion(f"the images with {what}", {"mapping": name, **layout, **(settings or {})})
 
 
 def list_some(folder: str) -> list[storage.FileEntry]:
@@ -196,6 +208,7 @@ def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
     # A last column may be missing that only says more about an object.
     optional = any(one.text == last for kind in mapping.objects for one in kind.attributes.values())
     lengths = {1, 2, len(mapping.columns), len(mapping.columns) - optional}
+    captions = mapping.values.get(CAPTIONS)
     found, are_splits = 0, True
     for node in nodes:
         if isinstance(node, SampleError) or not _names_image(mapping, node):
@@ -215,7 +228,14 @@ def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
         label = mapping.label.find(node) if mapping.label else None
         are_splits &= str(label).lower() in SPLIT_NAMES
         found += len(objects.labels) + (label is not None)
+        found += captions is not None and all(map(_is_text, as_list(captions.find(node))))
     return found > 0 and not are_splits
+
+
+def _is_text(line: str) -> bool:
+    """Whether a line has several words, most of them with letters, unlike a class or the numbers of a box."""
+    words = line.split()
+    return len(words) > 1 and 2 * sum(bool(re.search(r"[^\W\d]", word)) for word in words) > len(words)
 
 
 def _uses(mapping: DocumentMapping, column: str) -> bool:

@@ -28,6 +28,7 @@ from beam_tfrecords.transforms.sources.detect.pairs import (
     find_twins,
 )
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn
 
 _MOST_NAMES = 10
 _MOST_GLOBS = 8
@@ -91,10 +92,11 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
     copies = [] if ending or families else find_copies(tree)
     if copies:
         raise _refuse_families(
-            f"the images have the same names in {show_names(copies)}, like images and their masks, or copies of one "
-            "image; `mask_root` takes masks in a folder of their own",
+            f"the images have the same names in {show_names(copies)}, like images and their masks, which `mask_suffix` "
+            "takes, or copies of one image",
             copies,
             request,
+            masks=_with_masks_beside(tree, copies, request),
         )
     twins = [] if ending or families or parts else find_twins(tree, request.root or "")
     if any(not one.may_be_classes for one in twins):
@@ -129,14 +131,17 @@ def _note_twins(twins: Sequence[Twins], request: Request) -> str:
     )
 
 
-def _refuse_families(found: str, endings: Sequence[str], request: Request, **settings: str) -> UnclearError:
+def _refuse_families(
+    found: str, endings: Sequence[str], request: Request, masks: Sequence[Suggestion] = (), **settings: str
+) -> UnclearError:
     """Returns the error for images of one thing whose names end in different words.
 
     Args:
       found: what was found, for the message.
       endings: the words, or the extensions.
       request: the request.
-      settings: further settings of each answer.
+      masks: first answer, which uses some of the images as masks.
+      settings: further settings of the other answers.
     """
     # A glob can name the images with a word, and not those without one.
     kept = [""] if "" in endings else endings
@@ -149,7 +154,7 @@ def _refuse_families(found: str, endings: Sequence[str], request: Request, **set
         ]
         for one, globs in others.items()
     ]
-    return UnclearError(found, *answers, code="images_and_masks")
+    return UnclearError(found, masks, *answers, code="images_and_masks")
 
 
 def _glob_of(ending: str) -> str:
@@ -289,6 +294,15 @@ def _with_object_masks(request: Request, settings: dict[str, Any]) -> list[list[
 def _without_folders(tree: FolderTree, paths: Iterable[str]) -> FolderTree:
     starts = tuple(f"{path}/" for path in paths)
     return tree.select(lambda path: not path.startswith(starts))
+
+
+def _with_masks_beside(tree: FolderTree, extensions: Sequence[str], request: Request) -> list[Suggestion]:
+    """Suggests using the images with one of the extensions as masks of the others if they look like masks."""
+    if request.root is None:
+        return []
+    names = [join(path, name) for path, folder in tree.walk() for _, name in folder.names]
+    drawn = find_drawn({one: [request.path(name) for name in names if name.endswith(one)] for one in extensions})
+    return _with_masks(request, {"mask_suffix": drawn[0]}) if len(drawn) == len(extensions) - 1 == 1 else []
 
 
 def _with_masks(request: Request, settings: dict[str, Any] | None) -> list[Suggestion]:

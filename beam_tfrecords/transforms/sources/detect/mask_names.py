@@ -7,12 +7,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from beam_tfrecords.transforms.sources.names import is_image_name
+
 # The last words of a name, such as _mask in car_01_mask or _gtFine_labelIds in a_000_gtFine_labelIds.
 _WORDS = re.compile(r"[_. -]*[A-Za-z][A-Za-z_. -]*$|[_. -]+[A-Za-z][A-Za-z0-9]*(?:[_. -][A-Za-z][A-Za-z0-9]*)*$")
 # End of the name of an object's mask after that of its image: img_1_0, img_1_mask_2.
 NUMBERED_MASK = re.compile(r"[_. -](?:(?:mask|object|obj|instance|inst|seg)[_. -]?)?\d+$", re.IGNORECASE)
 # If an image has several masks, as in Cityscapes, prefers the mask of class numbers.
 _CLASSES = re.compile(r"label|class", re.IGNORECASE)
+
+
+def mask_stem(path: str, suffix: str) -> str:
+    """Returns the path of an image without its extension, unless the suffix of masks has one: `.png`, `_mask.tif`."""
+    return path if is_image_name(suffix) else posixpath.splitext(path)[0]
 
 
 def mask_end(suffix: str) -> re.Pattern[str]:

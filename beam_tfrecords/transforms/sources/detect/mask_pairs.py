@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes, mask_end
+from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes, mask_end, mask_stem
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_mask_folder, plain_path
 from beam_tfrecords.transforms.sources.detect.tree import Folder, FolderTree
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG
@@ -97,7 +97,7 @@ def without_masks(tree: FolderTree, settings: Mapping[str, Any], root: str | Non
     return tree.select(
         lambda path: (
             not (
-                bool(mask_end(suffix).search(posixpath.splitext(path)[0]))
+                bool(mask_end(suffix).search(mask_stem(path, suffix)))
                 if suffix and not all(below)
                 else _is_below(path, folders)
             )

@@ -18,14 +18,14 @@ from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_pixels
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, object_mask
-from beam_tfrecords.transforms.sources.detect.mask_names import NUMBERED_MASK, find_suffixes, mask_end
+from beam_tfrecords.transforms.sources.detect.mask_names import NUMBERED_MASK, find_suffixes, mask_end, mask_stem
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_path
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.image_files import with_masks
 from beam_tfrecords.transforms.sources.image_roots import own_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
-from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.names import is_image_name, is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.tally import Unmatched
 
@@ -101,7 +101,8 @@ class MaskFiles:
                 f"several masks: {', '.join(sorted(printable(one.path) for one in found))}"
                 if found
                 else (
-                    f"no mask of the name {printable(self._part + name + self._suffix)}.* in {printable(self.folder)}"
+                    f"no mask of the name {printable(self._part + name + self._suffix)}"
+                    f"{'' if is_image_name(self._suffix) else '.*'} in {printable(self.folder)}"
                 )
             )
             raise SampleError(Stage.LIST, FailureReason.INVALID_MASK if found else FailureReason.MASK_MISSING, what)
@@ -132,7 +133,7 @@ class MaskFiles:
         masks: dict[str, tuple[storage.FileEntry, ...]] = {}
         for entry in storage.list_files(self.folder, literal=True):
             relative = entry.path[len(self.folder) + 1 :]
-            stem = posixpath.splitext(relative)[0]
+            stem = mask_stem(relative, self._suffix)
             is_wanted = skipped_kind(relative) is None and is_utf8(relative) and stem.endswith(self._suffix)
             # The folder of a class may be above or below others, such as those of splits.
             before, part, after = f"/{stem}".rpartition(f"/{self._part}" if self._part else "/")
@@ -154,7 +155,7 @@ class MaskFiles:
         if self._part:
             return f"/{self._part}" in f"/{relative}"
         if self._suffix:
-            return posixpath.splitext(relative)[0].endswith(self._suffix)
+            return mask_stem(relative, self._suffix).endswith(self._suffix)
         return any(map(is_annotation, relative.split("/")[:-1]))
 
     def _refusal(self) -> RequestError:

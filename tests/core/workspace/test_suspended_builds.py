@@ -11,7 +11,7 @@ import pytest
 
 from tests.progress_lines import without_progress
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 # A build makes some 80 changes; all of them take two minutes.
 EVERY = 19
 
@@ -65,7 +65,7 @@ def test_a_suspended_build_leaves_what_another_has_published_meanwhile(words, tm
         "every": EVERY,
     }
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.beam_pipelines.suspended_builds", json.dumps(request)],
+        [sys.executable, "-m", "tests.core.workspace.suspended_builds", json.dumps(request)],
         capture_output=True,
         text=True,
         cwd=ROOT,

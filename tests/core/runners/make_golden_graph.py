@@ -2,7 +2,7 @@
 
 Below it are the blocks of another build, whose images may take 8 GB of memory: machines are asked for that.
 
-python -m tests.integration.make_golden_graph > tests/data/dataflow_graph.txt
+python -m tests.core.runners.make_golden_graph > tests/data/dataflow_graph.txt
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from beam_tfrecords.beam_pipelines.runners.execution import Execution
 from beam_tfrecords.beam_pipelines.runners.find_runner import find_runner
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 
-PHOTOS = Path(__file__).parents[1] / "data" / "photos"
+PHOTOS = Path(__file__).parents[2] / "data" / "photos"
 IMAGE = "europe-docker.pkg.dev/project/repository/beam-tfrecords:tag"
 DATAFLOW = (
     *("--runner=DataflowRunner", "--project=project", "--region=europe-west4", "--job_name=photos"),
@@ -46,7 +46,7 @@ _PHASES = (
 # What a runner does itself, between the stages that workers run.
 _OF_RUNNER = ("group_by_key", "impulse", "flatten")
 _HEADER = """\
-# python -m tests.integration.make_golden_graph > tests/data/dataflow_graph.txt
+# python -m tests.core.runners.make_golden_graph > tests/data/dataflow_graph.txt
 # A block is what a worker does with an element in one go; `<-` are its side inputs, for which a stage waits.
 """
 _LARGE_IMAGES = """
@@ -64,7 +64,8 @@ def translate(output: Path, *more: str, **words: str) -> DataflowRunner:
       words: settings of the build.
     """
     execution = Execution.prepare(find_runner([*DATAFLOW, *more]))
-    execution.options.view_as(pipeline_options.TestOptions).dry_run = True
+    runner, options = execution._of_beam
+    options.view_as(pipeline_options.TestOptions).dry_run = True
     request = {"input": str(PHOTOS), "output": str(output), "image_size": "64", "splits": "train=0.8,test=0.2"}
     spec, source = open_spec_source(read_build_spec({**request, "duplicates": "drop", **words}))
     previous = open_previous(spec)
@@ -72,12 +73,12 @@ def translate(output: Path, *more: str, **words: str) -> DataflowRunner:
         assert isinstance(listed, ListedInput)
         build = prepare_build(spec, listed, output=held, previous=previous)
         assert build is not None
-        pipeline = beam.Pipeline(runner=execution.beam_runner, options=execution.options)
+        pipeline = beam.Pipeline(runner=runner, options=options)
         memory = execution.runner.least_memory(build.spec.max_image_memory)
         words = {"processes": execution.runner.processes, "least_memory": memory}
         build_pipeline(pipeline, spec, build, **words, cleans=True, fails_unpublished=True)
         pipeline.run()
-    return execution.beam_runner
+    return runner
 
 
 def describe_graphs(folder: Path) -> str:

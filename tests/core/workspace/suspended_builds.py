@@ -1,6 +1,6 @@
 """Suspends a build before each change that it makes below its output, lets another one publish, and continues it.
 
-A program: `python -m tests.beam_pipelines.suspended_builds REQUEST` prints a JSON object for each change. The request
+A program: `python -m tests.core.workspace.suspended_builds REQUEST` prints a JSON object for each change. The request
 is a JSON object, too:
   suspended, other: the arguments of the two builds, without their outputs.
   before: those of a build that has published into the same output earlier, or null.

@@ -11,7 +11,7 @@ import pytest
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "dataflow"
 PARAMETERS = {one["name"]: one for one in json.loads((FOLDER / "metadata.json").read_text())["parameters"]}
 NO_SETTINGS = {"spec", "fail_job", "sdk_container_image", "number_of_worker_harness_threads"}
