@@ -29,7 +29,7 @@ from beam_tfrecords.transforms.sources.annotated.mapping import (
 )
 from beam_tfrecords.transforms.sources.annotated.shell import Annotated
 from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, read_samples
-from beam_tfrecords.transforms.sources.inputs import find_entries, name_inputs, quote_input
+from beam_tfrecords.transforms.sources.inputs import find_entries, folder_of_archive, name_inputs, quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, is_about_folder, is_image_name
 from beam_tfrecords.transforms.sources.path_rule import shorten
 
@@ -67,7 +67,7 @@ def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
     Raises:
       OSError: the input cannot be read.
     """
-    path = name_inputs(inputs).paths[0]
+    path = folder_of_archive(name_inputs(inputs).paths[0])
     if storage.is_folder(path):
         folder, listed = path, list_some(path)
         files = listed
