@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 from PIL import Image
 
@@ -11,7 +9,7 @@ from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample
 from tests.each import each
 from tests.image_checks import encoded, pixels
-from tests.image_writers import P3_COLORANTS, icc_profile, png_file
+from tests.image_writers import P3_COLORANTS, icc_profile
 
 
 def stored(data: bytes, *, channels: int | None = 3, color_profile: Metadata = Metadata.APPLY) -> np.ndarray:
@@ -35,12 +33,6 @@ def test_colors_outside_srgb_are_clipped() -> None:
     seen = stored(encoded(green, "PNG", icc_profile=icc_profile(P3_COLORANTS, 2.2)))[0, 0]
     assert seen[1] > 203
     assert seen[0] == 0
-
-
-def test_a_16_bit_color_key_is_transparent() -> None:
-    levels = np.array([[1000, 2000]], np.uint16)
-    data = png_file(levels, chunks=[(b"tRNS", struct.pack(">H", 2000))])
-    assert stored(data, channels=4)[0, :, 3].tolist() == [255, 0]
 
 
 @each("resample", Resample)

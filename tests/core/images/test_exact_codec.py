@@ -17,13 +17,6 @@ from tests.image_checks import PHOTO_IDS, PHOTOS, encoded, pixels, upright
 from tests.image_writers import P3_COLORANTS, icc_profile
 
 RAW = ImageSpec(image_encoding=ImageEncoding.RAW, codec=Codec.EXACT)
-RAW_32 = dataclasses.replace(RAW, image_size=(32, 32), resize_mode=ResizeMode.EXACT)
-
-
-def test_a_plain_photo_equals_open_resize_tobytes() -> None:
-    photo = next(photo for photo in PHOTOS if photo.stem == "cat_01")
-    with Image.open(photo) as image:
-        assert convert_image(photo.read_bytes(), RAW_32).data == image.resize((32, 32)).tobytes()
 
 
 @each("photo", PHOTOS[::4], ids=PHOTO_IDS[::4])
