@@ -74,8 +74,6 @@ class Setting:
         """Returns the value that the user gave, or the default, which may depend on the settings resolved so far."""
         word = raw_values.get(self.name)
         if word is None:
-            if self.default is dataclasses.MISSING:
-                raise RequestError(f"`{self.name}` is missing; expected {self.help}", code="missing_setting")
             return self.default(resolved) if callable(self.default) else self.default
         try:
             return self.read(word)
@@ -84,7 +82,7 @@ class Setting:
 
 
 def setting(
-    default: Any = dataclasses.MISSING,
+    default: Any,
     *,
     help: str,
     group: str,
@@ -106,8 +104,7 @@ def setting(
     """
     write = write or _to_plain
     if shown_default is None:
-        has_default = default is not None and default is not False and default is not dataclasses.MISSING
-        shown_default = str(write(default)) if has_default else ""
+        shown_default = "" if default is None or default is False else str(write(default))
     made = Setting(
         name="",
         help=help,

@@ -86,8 +86,9 @@ def test_the_input_and_the_output_have_positions(folder, ask):
         ask("photos")
     with refuses("unknown_setting", "image_sise", "image_size"):
         ask("photos", "out", image_sise=3)
-    with refuses("missing_setting", "input"):
-        ask(output="out")
+    for given in ({}, {"input": ["photos", ""]}):
+        with refuses("missing_setting", "input"):
+            ask(output="out", **given)
 
 
 @pytest.mark.parametrize("ask", [build, plan])
@@ -110,11 +111,13 @@ def test_settings_have_the_names_of_the_flags_and_the_values_of_a_spec_file(fold
         "image_size": 16,
         "splits": {"train": 0.5, "test": 0.5},
         "class_names": ["cat", "space", "Äpfel & Birnen"],
+        "shard_size": "1.5 KiB",
     }
     dataset = build(input=folder / "photos", output=folder / "out", **settings)
     assert dataset.path == str(folder / "out")
     flags = ["--image_size=16", "--splits=train=0.5,test=0.5", "--class_names=cat,space,Äpfel & Birnen"]
-    assert convert("--input=photos", "--output=expected", *flags).code == 0
+    assert convert("--input=photos", "--output=expected", "--shard_size=1536B", *flags).code == 0
+    assert dataset.manifest["spec"]["shard_size"] == 1536
     assert open_dataset("expected").shards == dataset.shards
     (folder / "photos/cat/broken.png").write_bytes(b"not an image")
     with pytest.raises(BuildError, match="nothing was published: 1 of 13 samples failed"):

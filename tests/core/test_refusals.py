@@ -10,8 +10,8 @@ from beam_tfrecords.beam_pipelines.settings.definitions import _FLAGS
 from tests.core.refusal_snapshot import PAGE, is_there, read_snapshot, with_table
 from tests.package_code import package_nodes
 
-# Besides flags: an argument of Python, a flag of Dataflow, and settings of a test.
-KNOWN = _FLAGS | {"cache", "template_location", "colors", "shape", "corners", "loud"}
+# Besides flags: an argument of Python, and a flag of Dataflow.
+KNOWN = _FLAGS | {"cache", "template_location"}
 
 
 def codes() -> Iterator[str]:
