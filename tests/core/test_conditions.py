@@ -48,63 +48,31 @@ def write_rows(folder, of_columns: Sequence[Mapping[str, object]], columns: list
 @each(
     "text, rows",
     [
-        ("label = 'cat'", [0]),
-        ('label=="cat"', [0]),
-        ("label != 'cat'", [1]),
-        ("label='cat' and sharpness<20", [0]),
-        ("label = 'cat' or height >= 50", [0, 2]),
-        ("not (height < 30)", [1, 2]),
-        ("label in ('cat', 'dog') and height > 10", [1]),
         ("label not in ['cat', 'dog']", []),
-        ("label not in ['cat']", [1]),
-        ("label in ('cat', null)", [0]),
-        ("label not in ('cat', null)", []),
         ("label not in ()", [0, 1, 2]),
-        ("height between 10 and 30", [0, 1]),
         ("height BETWEEN 10 AND 30 AND label = 'cat'", [0]),
-        ("height not between 10 and 30 or label in ('dog')", [1, 2]),
         ("not (height between 20 and (10 + 20)) and width between height - 10 and 2 * height", [2]),
-        ("height between width - 10 and width", [1]),
         ("brightness between 0.1 and 0.7", [0, 1]),
-        ("label between 'a' and 'd'", [0]),
-        ("key = 'it''s.jpg'", [2]),
         ("key like '%''%'", [2]),
-        ("label in ('dog')", [1]),
         ("label = 'cat' AND sharpness < 20 OR label IS NULL", [0, 2]),
         ("NOT label NOT LIKE 'c%'", [0]),
         ("label NOT IN ('cat') AND label <> 'cat' AND label != NONE", [1]),
-        ("key = 'AND'", []),
         ("height not in ( 10 ) and label in ('dog')", [1]),
-        ("label is None", [2]),
-        ("sharpness is not null", [0, 2]),
         ("label = null", [2]),
-        ("None = label", [2]),
         ("null is not label", [0, 1]),
         ("None != sharpness and height > 10", [2]),
-        ("brightness = 0.1", [0]),
         ("0.1 = brightness", [0]),
-        ("brightness <= 0.1", [0]),
-        ("brightness < 0.1", []),
-        ("brightness >= 0.7", [1]),
-        ("brightness != 0.1", [1]),
         ("brightness in (0.1, 0.7)", [0, 1]),
         ("brightness * 2 = 0.2", [0]),
         ("-brightness = -0.7", [1]),
         ("key = 'b=1.jpg'", [1]),
         ('key = "it\'s.jpg"', [2]),
-        ("width > 2 * height", [0]),
-        ("height - width = -10", [1]),
         ("-height < -40", [2]),
-        ("split = 'train'", [0, 1, 2]),
         ("split = 'test' or height = 10", [0]),
-        ("phash = 5", [0]),
         (f"phash = {2**63 + 7}", [1]),
         (f"phash in (5, {2**63 + 7})", [0, 1]),
-        ("height in (10, 50)", [0, 2]),
         ("height in (-1, 50)", [2]),
-        ("height > -1", [0, 1, 2]),
         ("height + 2147483647 > 2147483660", [1, 2]),
-        ("contrast is None", [0, 1, 2]),
         ("contrast < 1e9", []),
     ],
 )
@@ -211,38 +179,23 @@ def test_columns_of_later_versions_are_null_in_an_index_of_an_earlier_one(tmp_pa
 @each(
     "text",
     [
-        "",
-        "label",
-        "label =",
         "label = 'cat",
         "label = 3",
         "height < 'tall'",
-        "label in 'cat'",
         "label in (height, width)",
-        "label in ('cat', 3)",
         "1 < height < 3",
-        "height + 1",
-        "open('x') = 1",
         "__import__('os').system('true')",
-        "label.cast('int')",
         "[height for height in label]",
         "(" * 5000 + "height" + ")" * 5000,
         "height = 1\nlabel = 2",
-        "-label = 'a'",
-        "not height",
         "label = f'{height}'",
-        "label = b'cat'",
         "label = 'it' 's'",
-        "height between 10",
         "height between 10 or 20",
         "height between (10 and 20)",
         "between(height, 3)",
         f"height = {10**30}",
-        "height < None",
         "None >= sharpness",
-        "None = None",
         "height + None = 3",
-        "not None",
     ],
 )
 def test_what_is_no_condition_is_refused(text):
@@ -264,28 +217,17 @@ def test_a_misspelt_column_gets_the_nearest(column):
     "text, quoted",
     [
         ("label = cat", "label = 'cat'"),
-        ("height > 10 and label=cat", "label = 'cat'"),
         ("label != golden retriever and height > 10", "label != 'golden retriever'"),
-        ("label in (cat, dog)", "label in ('cat', 'dog')"),
-        ("label = cat AND height > 3", "label = 'cat'"),
         ("label IN (hot dog, cat) AND height > 3", "label IN ('hot dog', 'cat')"),
         ("label not in [hot dog]", "label not in ('hot dog')"),
         ("label = 3", "label = '3'"),
         ("key = train/a b.jpg", "key = 'train/a b.jpg'"),
-        ("label = it is", "label = 'it is'"),
-        ("split == validation", "split == 'validation'"),
     ],
 )
 def test_a_text_that_has_lost_its_quotes_is_shown_with_them(text, quoted):
     with refuses("invalid_condition") as raised:
         make_condition(text)
     assert f"a text needs quotes, {quoted}; " in str(raised.value)
-
-
-@pytest.mark.parametrize("value", [object(), [object()], ["cat", 3], 10**30, 3])
-def test_a_value_that_no_column_has_is_refused(value):
-    with refuses("invalid_condition"):
-        make_condition(label=value)
 
 
 @pytest.mark.parametrize(
@@ -297,19 +239,7 @@ def test_numbers_that_do_not_fit_are_refused(tmp_path, condition):
         find_rows(str(tmp_path), shard, make_condition(condition))
 
 
-def test_an_unknown_column_is_refused_with_the_known_ones():
-    for arguments in (("colour = 'red'",), (pc.field("colour") == "red",)):
-        with refuses("invalid_condition", says=["colour", "label"]):
-            make_condition(*arguments)
-
-
 def test_an_index_of_another_number_of_rows_is_not_used(tmp_path):
     shard = write_index(tmp_path, INDEX_SCHEMA.names)
     with pytest.raises(BuildError, match="has 3 rows, but its shard has 4 records"):
         find_rows(str(tmp_path), Shard(**{**vars(shard), "records": 4}), make_condition("height > 1"))
-
-
-@each("text", ["label < 3", "3 = label", "height = '3'", "key between 1 and 2", "label = 'a' and height > 'b'"])
-def test_texts_are_not_compared_with_numbers(text):
-    with refuses("invalid_condition", says=["it compares a text with another kind of value"]):
-        make_condition(text)

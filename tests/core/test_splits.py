@@ -47,11 +47,6 @@ def test_a_word_that_cannot_name_a_split_is_a_failure(word):
     assert repr(word) in ref.failure[1]
 
 
-def test_an_earlier_failure_is_kept_when_the_split_is_not_valid_either():
-    failure = ("unreadable", "a broken link")
-    assert split_of(SampleRef("a", {}, split="all", failure=failure), Splits()).failure == failure
-
-
 @pytest.mark.parametrize(
     ("word", "splits"),
     [
@@ -66,13 +61,17 @@ def test_splits_are_read_from_words_and_written_back(word, splits):
     assert read_splits(write_splits(splits)) == splits
 
 
-def test_fractions_that_a_float_cannot_add_up_exactly_are_accepted():
-    assert read_splits("a=0.7,b=0.2,c=0.1").fractions == {"a": 0.7, "b": 0.2, "c": 0.1}
-
-
-@pytest.mark.parametrize("word", ["train=80%,val=20%", "train=4/5,validation=1/5", "train=0.8,valid=0.2"])
-def test_fractions_may_be_percentages_and_ratios_and_val_means_validation(word):
-    assert read_splits(word).fractions == {"train": 0.8, "validation": 0.2}
+@pytest.mark.parametrize(
+    ("word", "fractions"),
+    [
+        ("train=80%,val=20%", {"train": 0.8, "validation": 0.2}),
+        ("train=4/5,validation=1/5", {"train": 0.8, "validation": 0.2}),
+        ("a=0.7,b=0.2,c=0.1", {"a": 0.7, "b": 0.2, "c": 0.1}),  # which floats cannot add up exactly
+        ("test=1", {"test": 1}),
+    ],
+)
+def test_fractions_may_be_percentages_and_ratios_and_val_means_validation(word, fractions):
+    assert read_splits(word).fractions == fractions
 
 
 @pytest.mark.parametrize(
@@ -85,10 +84,6 @@ def test_fractions_may_be_percentages_and_ratios_and_val_means_validation(word):
 )
 def test_whole_numbers_are_folds(word, folders):
     assert read_splits(word).folders == folders
-
-
-def test_one_whole_fraction_is_a_fraction():
-    assert read_splits("test=1").fractions == {"test": 1}
 
 
 @pytest.mark.parametrize("word", ["train=0.8,val=0.1,validation=0.1", "train=80%,val=30%"])

@@ -21,7 +21,7 @@ from beam_tfrecords.dataset.versions import (
 )
 from beam_tfrecords.errors import BuildError, RequestError
 from tests.core.storage.dictionary_files import DictionaryFiles
-from tests.core.version_folders import finish, put_version
+from tests.core.version_folders import put_version
 from tests.refusals import refuses
 
 # Names: times, later than all that are there.
@@ -43,12 +43,6 @@ NOW = 1795316400.0
 )
 def test_a_new_version_is_newer_than_those_that_are_there(tmp_path, names, expected):
     assert new_version(str(tmp_path), NOW, names=names) == expected
-
-
-def test_a_new_version_has_a_name_of_its_own(tmp_path):
-    for name in ("20261122T030000Z", "20261122T030001Z", "20990101T000000Z", "notes"):
-        (tmp_path / name).mkdir()
-    assert new_version(str(tmp_path), NOW, names=[]) == "20261122T030002Z"
 
 
 # Which versions `--keep_versions` removes: the rule over its whole domain.
@@ -90,26 +84,6 @@ def test_what_is_removed_obeys_the_postconditions(folder, keep, grace):
         assert NOW - newer >= grace
 
 
-@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
-def test_all_but_the_newest_go_if_nothing_holds_them(count, keep, pinned):
-    versions = [version(number) for number in range(count)]
-    names = [one.name for one in versions]
-    held = names[pinned] if pinned < count else None
-    removed = choose_removals(versions, latest=names[-1] if names else None, pinned=held, keep=keep, grace=0.0, now=NOW)
-    # The newest has not been replaced.
-    assert removed == [name for name in names[: max(0, count - max(1, keep))] if name != held]
-
-
-def test_eight_nights_leave_the_seven_newest():
-    versions: list[Version] = []
-    for night in range(8):
-        versions.append(version(night))
-        latest = versions[-1].name
-        removed = choose_removals(versions, latest=latest, pinned=None, keep=7, grace=0.0, now=NOW)
-        versions = [one for one in versions if one.name not in removed]
-    assert versions == [version(night) for night in range(1, 8)]
-
-
 # LATEST and PINNED in a store, and the removal of a version there.
 
 
@@ -128,33 +102,6 @@ def root(monkeypatch) -> str:
     return root
 
 
-def test_a_pin_holds_latest_while_versions_are_published(root):
-    assert point_to(root, VERSIONS[1], staging=STAGING) == VERSIONS[1]
-    pin(root, VERSIONS[0], staging=STAGING)
-    assert (read_latest(root), read_pinned(root)) == (VERSIONS[0], VERSIONS[0])
-    finish(root, VERSIONS[2])
-    assert point_to(root, VERSIONS[2], staging=STAGING) == VERSIONS[0]
-    assert read_latest(root) == VERSIONS[0]
-    pin(root, VERSIONS[1], staging=STAGING)
-    assert read_latest(root) == VERSIONS[1]
-    assert unpin(root, staging=STAGING) == VERSIONS[2]
-    assert (read_latest(root), read_pinned(root)) == (VERSIONS[2], None)
-
-
-def test_a_version_that_is_not_finished_is_not_pinned(root):
-    with refuses("damaged_dataset", says=[f"is {VERSIONS[1]}"]):
-        pin(root, VERSIONS[2], staging=STAGING)
-    assert read_pinned(root) is None
-
-
-def test_a_damaged_pin_holds_latest_where_it_is(root):
-    point_to(root, VERSIONS[0], staging=STAGING)
-    storage.write_bytes(f"{root}/PINNED", b"")
-    with pytest.raises(BuildError, match="PINNED names no version"):
-        point_to(root, VERSIONS[1], staging=STAGING)
-    assert read_latest(root) == VERSIONS[0]
-
-
 def test_a_pin_that_comes_while_latest_is_written_holds(root, monkeypatch):
     """The version is pinned after the build has looked whether one is."""
     point_to(root, VERSIONS[0], staging=STAGING)
@@ -169,15 +116,6 @@ def test_a_pin_that_comes_while_latest_is_written_holds(root, monkeypatch):
     monkeypatch.setattr(storage, "replace", replace)
     assert point_to(root, VERSIONS[1], staging=STAGING) == VERSIONS[0]
     assert read_latest(root) == VERSIONS[0]
-
-
-def test_a_removal_deletes_what_the_manifest_names_and_no_other_file(root):
-    for file in ("notes.txt", "index/notes.txt"):
-        storage.write_bytes(f"{root}/{VERSIONS[0]}/{file}", b"theirs")
-    remove(root, VERSIONS[0])
-    left = [entry.path for entry in storage.list_files(f"{root}/{VERSIONS[0]}", literal=True)]
-    assert sorted(left) == [f"{root}/{VERSIONS[0]}/{file}" for file in ("index/notes.txt", "notes.txt")]
-    assert find_newest(root) == VERSIONS[1]
 
 
 def files_of(root: str, name: str) -> list[str]:
