@@ -53,16 +53,6 @@ def test_a_missing_number_spreads_only_as_far_as_the_filter_reaches():
     assert 0 < missing.sum() <= 9
 
 
-@pytest.mark.parametrize("shape", [(13, 20, 30), (20, 20, 20), (3, 4, 5)])
-def test_channels_that_may_be_first_are_asked_for(shape):
-    pixels = noise("uint16", *shape)
-    with pytest.raises(SampleError, match="whose channels may be first or last; `array_axes=CHW`"):
-        read_array(npy_of(pixels), ImageSpec())
-    np.testing.assert_array_equal(read_array(npy_of(pixels), ImageSpec(array_axes=Axes.HWC)).pixels, pixels)
-    first = read_array(npy_of(pixels), ImageSpec(array_axes=Axes.CHW)).pixels
-    np.testing.assert_array_equal(first, pixels.transpose(1, 2, 0))
-
-
 @pytest.mark.parametrize("pixels", [np.zeros(5), np.zeros((2, 3, 4, 5)), np.zeros((3, 0)), np.zeros((3, 3), complex)])
 def test_other_npy_files_are_rejected(pixels):
     with pytest.raises(SampleError, match=r"a \.npy file of shape"):
@@ -129,19 +119,6 @@ def test_no_array_takes_more_memory_than_estimated(channels, dtype):
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
             assert peak < len(data) + array_memory(largest, channels, pixels.itemsize)
-
-
-def test_bands_of_several_sizes_are_not_joined():
-    spec = spec_of("uint16")
-    bands = {name: convert_array(npy_of(noise("uint16", side, side)), spec) for name, side in (("a", 20), ("b", 10))}
-    with pytest.raises(SampleError, match="bands of several sizes: a has 20 x 20, b 10 x 10"):
-        join_bands(bands, spec)
-
-
-def test_another_number_of_channels_is_rejected():
-    spec = ImageSpec(image_encoding=ImageEncoding.RAW, channels=13, array_type=ArrayType.UINT8)
-    with pytest.raises(SampleError, match="12 channels, where the dataset has 13"):
-        join_bands({"image": convert_array(npy_of(noise("uint8", 20, 20, 12)), spec)}, spec)
 
 
 @pytest.mark.parametrize("shape", [(5, 4, 9), (20, 30, 2)])

@@ -14,10 +14,8 @@ from beam_tfrecords.transforms.images.image_spec import (
     Resample,
     ResizeMode,
 )
-from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import read_settings, settings_of, write_settings
 from tests.each import each
-from tests.refusals import Refusal, refuses
 
 KEEP = ImageEncoding.KEEP
 
@@ -67,52 +65,3 @@ def test_kept_channels_are_written_as_keep() -> None:
 def test_a_layout_that_asks_for_pixels_makes_raw_the_default(layout: str, encoding: ImageEncoding) -> None:
     setting = next(one for one in settings_of(ImageSpec) if one.name == "image_encoding")
     assert setting.value_of({}, {"layout": parse_layout(layout)}) is encoding
-
-
-@each(
-    "words, refusal",
-    [
-        ({"image_size": "big"}, Refusal("invalid_value", "image_size", says=["image_size=big", "256", "224x160"])),
-        ({"image_size": "0x5"}, Refusal("invalid_value", "image_size", says=["image_size=0x5"])),
-        ({"channels": "2"}, Refusal("invalid_value", "channels", says=["channels=2", "1, 3, 4 or keep"])),
-        ({"jpeg_quality": "101"}, Refusal("invalid_value", "jpeg_quality", says=["jpeg_quality=101", "1 to 100"])),
-        (
-            {"resample": "cubic"},
-            Refusal("invalid_value", "resample", says=["bicubic, bilinear, lanczos, box, nearest"]),
-        ),
-        (
-            {"color_profile": "srgb"},
-            Refusal("invalid_value", "color_profile", says=["color_profile=srgb", "apply, ignore"]),
-        ),
-        ({"max_pixels": "0"}, Refusal("invalid_value", "max_pixels", says=["max_pixels=0", "1 or more"])),
-        (
-            {"allow_truncated": "maybe"},
-            Refusal("invalid_value", "allow_truncated", says=["allow_truncated=maybe", "true or false"]),
-        ),
-        ({"bit_depth": "12"}, Refusal("invalid_value", "bit_depth", says=["bit_depth=12", "8 or 16"])),
-        (
-            {"bit_depth": 16},
-            Refusal(
-                "conflicting_settings",
-                "bit_depth",
-                "image_encoding",
-                says=["image_encoding=jpeg", "image_encoding=png"],
-            ),
-        ),
-        (
-            {"bit_depth": 16, "image_encoding": "keep"},
-            Refusal("conflicting_settings", "bit_depth", "image_encoding", says=["image_encoding=keep"]),
-        ),
-        (
-            {"channels": "4"},
-            Refusal("conflicting_settings", "channels", "image_encoding", says=["JPEG", "image_encoding=png"]),
-        ),
-        (
-            {"channels": "1", "image_encoding": "webp"},
-            Refusal("conflicting_settings", "channels", "image_encoding", says=["WEBP"]),
-        ),
-    ],
-)
-def test_a_wrong_word_is_named_with_what_was_expected(words: dict[str, Any], refusal: Refusal) -> None:
-    with refuses(refusal):
-        read_settings(BuildSpec, {"input": "/in", "output": "/out", **words})
