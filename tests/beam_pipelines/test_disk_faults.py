@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from tests.beam_pipelines.disk_faults import KINDS
 from tests.trees import write_tree
 
 pytestmark = pytest.mark.skipif(
@@ -47,12 +48,11 @@ def try_faults(library: Path, folder: Path, kind: str, *, most: int, seed: int) 
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-# The integration tests have the other kinds.
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ["folder", "versioned"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_of_one_look_loses_nothing(library, tmp_path, kind):
-    found = try_faults(library, tmp_path, kind, most=3, seed=20261123)
-    assert len(found) == 3
+    found = try_faults(library, tmp_path, kind, most=15, seed=1)
+    assert len(found) == 15
     assert not [one for one in found if one["wrong"]]
 
 
