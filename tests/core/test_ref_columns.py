@@ -11,7 +11,6 @@ from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import (
     RefColumns,
     by_column,
-    join_packed,
     one_by_one,
     unpack_refs,
 )
@@ -30,12 +29,6 @@ def test_the_references_of_a_batch_come_back_in_order_and_take_a_third_of_the_sp
     assert len(pack_refs(refs)) < sum(len(ref.pack()) for ref in refs) / 3
 
 
-def test_a_row_takes_two_thirds_of_the_room_that_it_takes_packed_alone():
-    rows = [SampleRef(f"{number:012d}", {}, columns={"id": number, "name": f"{number}"}) for number in range(100)]
-    (together,) = RefColumns.of(rows)
-    assert len(together.pack()) < sum(len(row.pack()) for row in rows) * 2 / 3
-
-
 @given(st.lists(REFS, max_size=5))
 def test_any_references_come_back(refs):
     assert [ref.pack() for ref in unpack(pack_refs(refs))] == [ref.pack() for ref in refs]
@@ -50,12 +43,6 @@ def test_any_choice_of_references_is_that_of_their_columns(refs, data):
         assert list(together.slice(0, places[0])) == found[: places[0]]
         assert together[places[0]] == found[places[0]]
         assert list(RefColumns.join([together, together.take(places)])) == [*found, *together.take(places)]
-
-
-@given(st.lists(REFS, min_size=1, max_size=5))
-def test_references_of_several_files_are_joined(refs):
-    pieces = [together.pack() for ref in refs for together in RefColumns.of([ref])]
-    assert unpack(join_packed(pieces)) == refs
 
 
 @given(st.lists(REFS, max_size=5))

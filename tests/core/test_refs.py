@@ -70,10 +70,6 @@ def test_a_reference_survives_packing_with_the_type_of_its_locator(ref):
     }
 
 
-def test_the_packed_reference_of_a_photo_has_less_than_200_bytes():
-    assert len(photo(1).pack()) < 200
-
-
 def test_an_object_takes_less_than_50_bytes_and_a_sample_without_objects_none():
     boxes = tuple(number + 0.37 for number in range(40))
     objects = Objects(boxes, ("person",) * 10, {"is_crowd": (0,) * 10, "area": (1234.5,) * 10})
@@ -121,18 +117,6 @@ def test_the_version_of_a_file_travels_and_is_no_part_of_what_a_sample_is(locato
 )
 def test_the_uri_of_a_sample_is_the_name_that_people_know(locator, uri):
     assert SampleRef("key", one_image(locator)).uri == uri
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        Place("/photos.tar", "5:1:2:3", 512, 100, 100),
-        Place("/photos.zip", "5:1:2:3", 0, 100, 90, 60, 1234, True),
-    ],
-    ids=["tar", "zip"],
-)
-def test_a_version_says_the_place_of_a_member(place):
-    assert Place.unpack(place.pack()) == place
 
 
 def test_an_image_that_belongs_to_another_makes_a_sample_another_one():

@@ -5,22 +5,14 @@ import tracemalloc
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.storage.members import member_path
-from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources import partition
-from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
+from beam_tfrecords.transforms.sources.partition import StagingFiles
 from tests.each import each
 
 
 def content(place):
     return storage.read_range(place.uri, place.offset, place.length)
-
-
-def test_a_rejected_container_is_one_sample_under_its_own_name():
-    error = SampleError(Stage.LIST, FailureReason.TRUNCATED, "cut")
-    expected = SampleRef("a.tar", one_image(File("/data/a.tar")), failure=("truncated", "cut"))
-    assert Partition("/data/a.tar", 9, "", "a.tar/").rejected(error) == expected
 
 
 def test_staging_files_give_back_the_bytes_of_every_sample(tmp_path):
@@ -51,12 +43,6 @@ def test_a_sample_that_is_too_large_is_not_copied(tmp_path):
     assert [path.stat().st_size for path in tmp_path.iterdir()] == [3]
 
 
-def test_a_staging_file_without_samples_is_not_written(tmp_path):
-    with StagingFiles(str(tmp_path / "staging"), "c"):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_error_leaves_no_unfinished_file(tmp_path):
     def write():
         with StagingFiles(str(tmp_path), "c") as staging:
@@ -78,14 +64,6 @@ def test_a_sample_that_fails_half_way_does_not_shift_the_next(tmp_path):
             staging.add(broken(), size=4, name="")
         place = staging.add([b"cd"], size=2, name="")
     assert content(place) == b"cd"
-
-
-def test_a_second_attempt_writes_the_same_files(tmp_path):
-    for _ in range(2):
-        with StagingFiles(str(tmp_path), "c") as staging:
-            place = staging.add([b"ab"], size=2, name="")
-    assert [path.name for path in tmp_path.iterdir()] == ["c-0000.staged"]
-    assert content(place) == b"ab"
 
 
 def test_a_large_sample_is_staged_in_the_memory_of_one_piece(tmp_path):
