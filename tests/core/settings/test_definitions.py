@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,51 +88,3 @@ def test_every_meaning_of_a_habit_is_a_setting_or_a_flag_and_takes_its_value():
             SETTINGS[name].read(value)
     for advice in habits["advice"]:
         assert set(re.findall("`([a-z]+_[a-z_]+)[`=]", advice)) <= {*SETTINGS}
-
-
-# Runs where one setting more is defined, and prints what became of it.
-PROGRAM = """
-import contextlib, io, json
-from beam_tfrecords.beam_pipelines.commands.cli import main
-from beam_tfrecords.beam_pipelines.build.identity import listing_folder
-from beam_tfrecords.beam_pipelines.settings.command_line import make_parser, parse_arguments, refuse_unknown
-from beam_tfrecords.beam_pipelines.settings.command_line import flag_names
-from beam_tfrecords.beam_pipelines.settings.definitions import flags_table, read_build_spec
-from beam_tfrecords.errors import RequestError
-
-out = io.StringIO()
-with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-    parse_arguments(["--help"])
-with contextlib.redirect_stderr(out):
-    main(["convert", "--input=nowhere", "--output=out", "--twist=10"])
-try:
-    refuse_unknown(parse_arguments(["--twits=4"]).beam, flag_names(make_parser()))
-except RequestError as error:
-    print(error, file=out)
-specs = [read_build_spec(parse_arguments(["--spec=spec.yaml", *more]).raw_values) for more in ([], ["--twist=6"])]
-values = [[spec.to_json()["twist"], listing_folder(spec, "", by_folders=False)] for spec in specs]
-print(json.dumps([out.getvalue() + flags_table(), values]))
-"""
-
-
-@pytest.mark.nightly
-def test_adding_a_setting_takes_one_definition(tmp_path):
-    shutil.copytree(ROOT / "beam_tfrecords", tmp_path / "beam_tfrecords")
-    module = tmp_path / "beam_tfrecords/transforms/request/build_spec.py"
-    code = module.read_text()
-    new = (
-        '    twist: int = setting(3, help="turns, as in `seed`", group=OUTPUT, read=whole_number(1, 9))\n\n'
-        "    def __post_init__(self)"
-    )
-    assert code.count("    def __post_init__(self)") == 1
-    module.write_text(code.replace("    def __post_init__(self)", new))
-    (tmp_path / "spec.yaml").write_text("input: photos\noutput: out\ntwist: 5\n")
-    ran = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    shown, ((in_spec, one), (as_flag, other)) = json.loads(ran.stdout)
-    assert re.search(r"--twist +turns, as in --seed \(3\)", shown)
-    assert "| `--twist` | turns, as in --seed | 3 |" in shown
-    assert "beam-tfrecords: --twist=10: expected a whole number from 1 to 9\n" in shown
-    assert "--twits: unknown flag; did you mean --twist?" in shown
-    assert (in_spec, as_flag) == (5, 6)
-    assert one != other
