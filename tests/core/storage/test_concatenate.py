@@ -63,22 +63,6 @@ def test_a_copy_that_ends_early_is_completed(tmp_path, parts, monkeypatch):
     assert join_to(tmp_path, sources) == content
 
 
-@pytest.mark.parametrize("copies", [True, False], ids=["by the system", "read"])
-def test_ranges_are_joined(tmp_path, parts, monkeypatch, copies):
-    if not copies:
-        monkeypatch.setattr(local, "_copy_file_range", fail_with(errno.EXDEV))
-    (first, _, last), content = parts
-    sources = [
-        storage.FileRange(first, 5, 700_000),
-        storage.FileRange(last, 1, 2),
-        storage.FileRange(first, 0, 1),
-        last,
-    ]
-    assert join_to(tmp_path, sources) == content[5:700_005] + b"as" + content[:1] + b"last"
-    # As from a file that lost its end: who joins compares the size.
-    assert join_to(tmp_path / "beyond", [storage.FileRange(last, 2, 100), storage.FileRange(last, 9, 1)]) == b"st"
-
-
 def test_a_full_disk_ends_the_build_and_leaves_nothing(tmp_path, parts, monkeypatch):
     monkeypatch.setattr(local, "_copy_file_range", fail_with(errno.ENOSPC))
     with pytest.raises(BuildError, match="No space left"):

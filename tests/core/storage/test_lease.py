@@ -215,12 +215,6 @@ def test_a_lease_that_is_released_during_the_wait_is_taken(path):
             lease.check()
 
 
-@pytest.mark.usefixtures("elsewhere")
-def test_a_process_that_runs_here_is_not_waited_for(path):
-    with another_process(path):
-        assert Lease.take(path, "me", waiting=never_waits, renewal=20.0, stale=1000.0) == "build 7 on host a"
-
-
 def test_a_lease_that_is_given_back_leaves_no_files(path):
     with taken(path):
         assert sorted(os.listdir(os.path.dirname(path))) == ["lease", "lease.lock"]
@@ -239,25 +233,6 @@ def test_the_lease_of_a_dead_machine_is_taken_when_it_is_stale(path):
         with taken(path):
             assert b'"me"' in storage.read_bytes(path)
         assert "lease" not in os.listdir(os.path.dirname(path))
-
-
-@pytest.mark.usefixtures("elsewhere")
-def test_the_clock_of_this_machine_is_not_asked(path, monkeypatch):
-    with another_process(path):
-        monkeypatch.setattr(time, "time", lambda: 1e12)
-        assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
-
-
-@pytest.mark.parametrize("change", [os.remove, lambda path: storage.write_bytes(path, b"{}")])
-def test_a_lease_that_another_has_taken_is_lost_and_stays_the_others(path, change):
-    lease = taken(path)
-    lease.check()
-    change(path)
-    with pytest.raises(BuildError, match="has lost its lease"):
-        lease.check()
-    left = storage.exists(path)
-    lease.give_back()
-    assert storage.exists(path) == left
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{"])

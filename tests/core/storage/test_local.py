@@ -45,16 +45,6 @@ def test_links_are_followed_and_what_is_no_file_is_listed_on_request(tree):
     assert storage.list_folders(str(tree)) == ["a", "link"]
 
 
-def test_a_folder_named_like_a_glob_is_that_folder(tmp_path):
-    (tmp_path / "photos[1]").mkdir()
-    (tmp_path / "photos[1]/1.jpg").touch()
-    assert names(tmp_path, storage.list_files(str(tmp_path / "photos[1]"))) == ["photos[1]/1.jpg"]
-    with pytest.raises(FileNotFoundError):
-        list(storage.list_files(str(tmp_path / "photos[1?"), literal=True))
-    with pytest.raises(IsADirectoryError):
-        storage.open_read(str(tmp_path / "photos[1]"))
-
-
 def test_an_unfinished_file_of_a_dataset_is_in_the_staging_folder(tmp_path):
     path, staging = tmp_path / "out/index/file", tmp_path / "out/.build"
     with storage.open_write(str(path), staging=str(staging)) as file:

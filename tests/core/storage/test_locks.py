@@ -3,32 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-import subprocess
-import sys
 
 from beam_tfrecords.storage.locks import try_lock
-
-_HOLDER = """
-import sys
-from beam_tfrecords.storage.locks import try_lock
-with try_lock(sys.argv[1]) as held:
-    print(held, flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_one_process_at_a_time_holds_a_lock(tmp_path):
-    path = str(tmp_path / "folder/lock")
-    with subprocess.Popen(
-        [sys.executable, "-c", _HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "True\n"
-        with try_lock(path) as held:
-            assert not held
-        holder.kill()
-    with try_lock(path) as held:
-        assert held
 
 
 def test_a_lock_file_that_its_holder_deleted_while_it_was_opened_is_not_taken_for_the_lock(tmp_path, monkeypatch):
