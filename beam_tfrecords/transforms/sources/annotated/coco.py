@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
@@ -37,6 +37,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     has_wildcards,
     quote_input,
 )
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, find_files
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
@@ -141,7 +142,7 @@ class CocoSource(AnnotatedSource):
         for file, roots, masks in zip(self._files, of_images, of_masks, strict=True):
             annotations = read_coco(file, self._needs, needs_captions=self._has_captions, needs_boxes=self._has_objects)
             annotations.count(file.uri, tally)
-            chosen = self._choose_roots(annotations, file.uri, roots)
+            chosen = self._choose_roots(annotations, file.uri, roots, tally)
             mask_roots = self._choose_mask_roots(annotations, file.uri, masks, chosen)
             for image in annotations.images:
                 key = file.key_prefix + key_of_path(image.name)
@@ -195,7 +196,7 @@ class CocoSource(AnnotatedSource):
             return one._replace(failure=error.about("mask"))
         return one._replace(masks={object_mask(PANOPTIC): mask})
 
-    def _choose_roots(self, annotations: CocoAnnotations, path: str, roots: FileRoots) -> Sequence[str]:
+    def _choose_roots(self, annotations: CocoAnnotations, path: str, roots: FileRoots, tally: Tally) -> Sequence[str]:
         """Returns the folders to search, based on the first images; raises an error if these exist at similar paths."""
         outside = self._roots.allow_outside_root
 
@@ -203,9 +204,11 @@ class CocoSource(AnnotatedSource):
             names = (image.name for image in annotations.images if not image.problem)
             return list(itertools.islice(names, _MOST_NAMES))
 
-        if annotations.named_by_url and not roots.have(first(), allow_outside_root=outside):
-            for image in annotations.images:
-                image.name = storage.basename(image.name)
+        named = first()
+        _drop_folders(annotations, lambda name: roots.have([name], allow_outside_root=outside))
+        if changed := [pair for pair in zip(named, first(), strict=True) if pair[0].replace("\\", "/") != pair[1]]:
+            shown, (name, taken) = printable(storage.basename(path)), map(printable, changed[0])
+            tally.notes.append(f"{shown}: {name} is taken for {taken}")
         chosen = roots.choose(first(), allow_outside_root=outside)
         refuse_missing_names(path, first()[:_MOST_MISSING], chosen)
         return chosen
@@ -228,6 +231,20 @@ class CocoSource(AnnotatedSource):
         first = [*annotations.panoptic.values()][:_MOST_MISSING] if OUTLINES & self._needs.contents else []
         refuse_missing_names(path, first, chosen, images=images)
         return chosen
+
+
+def _drop_folders(annotations: CocoAnnotations, is_there: Callable[[str], bool]) -> None:
+    """Drops leading folders, such as those of another machine, from the names of images if these are there then."""
+    images = [image for image in annotations.images if not image.problem]
+    if all(is_there(image.name) for image in images[:_MOST_MISSING]):
+        return
+    names = [image.name.replace("\\", "/") for image in images]
+    for dropped in range(1 + max(name.count("/") for name in names[:_MOST_NAMES])):
+        changed = [name.split("/", dropped)[-1] for name in names]
+        if len({*changed}) == len(images) and all(map(is_there, changed[:_MOST_MISSING])):
+            for image, name in zip(images, changed, strict=True):
+                image.name = name
+            return
 
 
 def _expand(inputs: Inputs) -> dict[str, str | None]:

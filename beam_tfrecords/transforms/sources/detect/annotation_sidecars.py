@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -139,10 +140,13 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
         for path, name in files[:_MOST_EXPORTS]:
             read = _read_coco(tree, root, [(path, name)])
             yield [dataclasses.replace(one, meaning=f"{one.meaning} in {join(path, name)}") for one in read]
-    if panoptic := [(path, name) for path, name in every if "panoptic" in name.lower()]:
-        what = "the images with the panoptic masks of COCO"
-        read = _read_coco(tree, root, panoptic)
-        yield [Suggestion(what, {**one.settings, "layout": "segmentation"}) for one in read]
+    # Beside other files, those of keypoints have the same boxes.
+    for what, layout in (("panoptic masks", "segmentation"), ("keypoints", "detection_keypoints"))[: 1 + (not files)]:
+        if some := [(path, name) for path, name in every if what.split()[0] in name.lower()]:
+            read = _read_coco(tree, root, some)
+            yield [
+                Suggestion(f"the images with the {what} of COCO", {**one.settings, "layout": layout}) for one in read
+            ]
     data_files = _data_files(tree, [root])
     for path, name in data_files:
         yield [_objects(YOLO, {"input": _below([root], path, name)})]
@@ -173,7 +177,10 @@ def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) ->
     folders = [one for one, end in ends if end not in masks and not is_mask_folder(end)]
     named = [storage.join(root, one) if one else root for one in folders]
     some = [settings] if all(tree.images(path) for path, _ in files) else []
-    some += [{**settings, "image_root": roots} for roots in (named, [root]) if 0 < len(roots) <= _MOST_FOLDERS]
+    # The paths in a file may begin below the root.
+    common = storage.join(root, posixpath.commonpath(folders)) if folders else root
+    every = itertools.groupby(([root], [common.rstrip("/")], named))
+    some += [{**settings, "image_root": roots} for roots, _ in every if 0 < len(roots) <= _MOST_FOLDERS]
     return [_objects("COCO", one) for one in some] + [
         Suggestion("the images with the classes of COCO", one) for one in some
     ]

@@ -167,7 +167,8 @@ def refuse_missing_names(
         where = {"image_root" if images is None else "mask_root": folder}
         if folder in (images or ()):
             continue
-        if changed == names[0]:
+        # Leading folders of another machine are dropped.
+        if changed == names[0] or (images is None and names[0].replace("\\", "/").endswith(f"/{changed}")):
             raise _refusal(path, names, roots, Suggestion(f"the images in {folder}", where))
         if images is None:
             raise _refusal(path, names, roots, _describe_change(changed, names[0], folder, roots[-1]))
