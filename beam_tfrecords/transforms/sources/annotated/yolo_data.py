@@ -16,6 +16,7 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.sources.annotated.yolo_labels import read_text
 from beam_tfrecords.transforms.sources.class_files import YOLO_LIST, read_classes
+from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
@@ -190,6 +191,8 @@ def _read_folder(folder: str) -> YoloData:
             lists.append(entry.path)
         elif skipped_kind(name) is None and has_extension(name):
             folders[path] = next(filter(None, map(split_of_folder, path.split("/"))), None)
+    # Masks have the names, and so the labels, of their images.
+    folders = {path: split for path, split in folders.items() if not _is_of_masks(path)} or folders
     names = {read_classes(path) for path in sorted(lists)}
     shown = quote_input(folder)
     if len(names) > 1:
@@ -211,6 +214,10 @@ def _read_folder(folder: str) -> YoloData:
         if not any(found.startswith(f"{other}/") for other in known[-1:]):
             known.append(found)
     return YoloData(root, splits, names.pop().by_number if names else {}, 0)
+
+
+def _is_of_masks(path: str) -> bool:
+    return any(map(is_mask_folder, path.split("/")))
 
 
 def _read_names(found: Any, shown: str) -> Mapping[int, str]:

@@ -215,6 +215,7 @@ def read_objects(
                 fields[OUTLINE_VALUES] += 1
         else:
             what = f"no box with {keypoints} values of keypoints" if keypoints else "neither box nor polygon"
+            what += "; remove a number such as a confidence" if len(values) == 6 else ""
             raise invalid_row(f"line {number}: {line.strip()[:80]!r} is {what}")
         is_whole = math.isfinite(values[0]) and int(values[0]) == values[0]
         if is_whole and numbers is not None:

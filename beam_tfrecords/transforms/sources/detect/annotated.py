@@ -16,7 +16,13 @@ from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, show_names
 from beam_tfrecords.transforms.sources.detect.mask_names import NUMBERED_MASK
 from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find_suffixed_masks
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_container, is_mask_folder, split_in_name
+from beam_tfrecords.transforms.sources.detect.names import (
+    is_annotation,
+    is_container,
+    is_mask_folder,
+    names_annotations,
+    split_in_name,
+)
 from beam_tfrecords.transforms.sources.detect.pairs import (
     Twins,
     are_drawn,
@@ -28,7 +34,8 @@ from beam_tfrecords.transforms.sources.detect.pairs import (
     find_twins,
 )
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn
+from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG, find_drawn
 
 _MOST_NAMES = 10
 _MOST_GLOBS = 8
@@ -57,10 +64,11 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
       UnclearError: there are annotation images.
     """
     wanted = {name for one in request.spec.include for name in one.split("/")} | request.named
-    found = [path for path in _annotation_folders(tree) if storage.basename(path) not in wanted]
+    found = [path for path in _annotation_folders(tree, request) if storage.basename(path) not in wanted]
     if found:
         count = sum(map(tree.total, found))
         what = f"the {count:,} images in {show_names(found)} look like masks or annotations"
+        names = tree.names(path for at in found if is_mask_folder(at) for path, _ in tree.walk(at))
         if request.spec.label_pattern is not None:
             globs = [f"`exclude={one}`" for one in _globs_of(found[:_MOST_NAMES], request, tree)]
             return [f"{what}; to leave them out, use {' '.join(globs)}"]
@@ -69,7 +77,10 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             raise _refuse_twins(twins, request)
         others = _without_folders(tree, found)
         raise UnclearError(
-            f"{what} of the others", *masks, _without(others, request, base, found), code="images_and_masks"
+            f"{what} of the others{_describe_jpeg(names)}",
+            *masks,
+            _without(others, request, base, found),
+            code="images_and_masks",
         )
     if request.named or request.spec.label_pattern is not None:
         return []
@@ -86,9 +97,8 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
     parts = find_parts(tree)
     if len(parts) > 1:
         # Folders that hold one sample each are not classes.
-        raise _refuse_families(
-            f"each folder has images named {show_names(parts)}, like those of one thing", parts, request, layout="image"
-        )
+        what = f"each folder has images named {show_names(parts)}, like those of one thing"
+        raise _refuse_families(what, parts, request, masks=_of_parts(parts, request), layout="image")
     copies = [] if ending or families else find_copies(tree)
     if copies:
         raise _refuse_families(
@@ -110,8 +120,9 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         ends = Counter(name for _, folder in tree.walk() for _, name in folder.names if _MASK_ENDING.search(name))
         bases = Counter(_MASK_ENDING.sub("", name) for name in ends)
         objects = _with_object_masks(request, {"mask_suffix": ending}) if max(bases.values(), default=0) > 1 else []
+        remedy = _describe_jpeg([name for _, one in tree.walk() for _, name in one.names if f"{ending}." in name])
         raise UnclearError(
-            f"the names that end in {ending} look like masks of the images that have the same names without it",
+            f"the names that end in {ending} look like masks of the images that have the same names without it{remedy}",
             _with_masks(request, suffixed),
             # With a mask of the image's own name, the others are not those of all objects.
             *(objects[:1] if suffixed else objects),
@@ -119,6 +130,12 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             code="images_and_masks",
         )
     return [_note_twins(twins, request)] if twins and request.by_folders else []
+
+
+def _describe_jpeg(masks: Sequence[str]) -> str:
+    """Says what to do with masks if all are JPEG."""
+    are_all = bool(masks) and all(map(JPEG.search, masks))
+    return "; JPEG changes the numbers of masks, so convert the files to PNG first" if are_all else ""
 
 
 def _note_twins(twins: Sequence[Twins], request: Request) -> str:
@@ -129,6 +146,16 @@ def _note_twins(twins: Sequence[Twins], request: Request) -> str:
         f"the images in {show_names(folders)} have the same names; if they show the same things, they have no classes"
         f"{joined}"
     )
+
+
+def _of_parts(parts: Sequence[str], request: Request) -> list[Suggestion]:
+    """Suggests using one of the images in each folder as the mask of another: label of img, beside label_viz."""
+    masks = sorted(filter(names_annotations, parts), key=len)
+    images = [one for one in parts if one not in masks]
+    if not masks or len(images) != 1:
+        return []
+    others = {"exclude": [*request.spec.exclude, *map(_glob_of, masks[1:])]} if len(masks) > 1 else {}
+    return _with_masks(request, {"image_suffix": images[0], "mask_suffix": masks[0], **others})
 
 
 def _refuse_families(
@@ -333,7 +360,7 @@ def _without(others: FolderTree, request: Request, base: str, found: Sequence[st
     return [Suggestion(meaning, settings)] if len(settings["exclude"]) <= _MOST_GLOBS else []
 
 
-def _annotation_folders(tree: FolderTree) -> list[str]:
+def _annotation_folders(tree: FolderTree, request: Request) -> list[str]:
     """Returns the outermost folders of images that annotate the images of sibling folders."""
     found: set[str] = set()
     container_in = functools.cache(functools.partial(_only_container, tree))
@@ -342,7 +369,7 @@ def _annotation_folders(tree: FolderTree) -> list[str]:
         for depth, name in enumerate(parts):
             parent = "/".join(parts[:depth])
             if (is_annotation(name) and _annotates(tree, parent, name)) or _is_drawn(
-                tree, container_in(parent), join(parent, name)
+                tree, container_in(parent), join(parent, name), request
             ):
                 found.add(join(parent, name))
                 break
@@ -350,17 +377,30 @@ def _annotation_folders(tree: FolderTree) -> list[str]:
 
 
 def _only_container(tree: FolderTree, parent: str) -> str | None:
-    """Returns the only folder such as `images`, with no folders below, among three or more siblings."""
+    """Returns the only folder such as `images`, with no folders below, among several siblings."""
     names = tree.below(parent)
     found = [path for name in names if is_container(name) and not tree.below(path := join(parent, name))]
-    return found[0] if len(names) > 2 and len(found) == 1 else None
+    return found[0] if len(names) > 1 and len(found) == 1 else None
 
 
-def _is_drawn(tree: FolderTree, container: str | None, path: str) -> bool:
-    """Whether a folder has an image for each image of a container beside it."""
-    name = path.rpartition("/")[2]
-    is_other = is_container(name) or split_in_name(name) or tree.below(path)
-    return container is not None and not is_other and are_drawn(tree, container, path)
+def _is_drawn(tree: FolderTree, container: str | None, path: str, request: Request) -> bool:
+    """Whether a folder has an image for each image of a container beside it, or masks of any names."""
+    parent, _, name = path.rpartition("/")
+    if container in (None, path) or is_container(name) or split_in_name(name):
+        return False
+    if tree.images(path) and are_drawn(tree, container, path):
+        # Two folders of the same names are pairs, which have a question of their own.
+        return len(tree.below(parent)) > 2 and not tree.below(path)
+    if request.root is None:
+        return False
+    files = {
+        one: (join(at, file) for at, folder in tree.walk(one) for _, file in folder.names) for one in (container, path)
+    }
+    images = {one: [*map(request.path, itertools.islice(some, _MOST_PATHS))] for one, some in files.items()}
+    drawn = list[str]()
+    with suppress_refusals():
+        drawn += find_drawn(images)
+    return drawn == [path]
 
 
 def _annotates(tree: FolderTree, parent: str, name: str) -> bool:

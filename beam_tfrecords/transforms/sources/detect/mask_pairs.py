@@ -10,7 +10,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes, mask_end, mask_stem
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_mask_folder, plain_path
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_mask_folder, plain_path, plain_stem
 from beam_tfrecords.transforms.sources.detect.tree import Folder, FolderTree
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG
 
@@ -46,8 +46,10 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
             return None
         settings["exclude"] = [f"{glob.escape(path)}/**" for path in alone]
     are_all = all(_knows_all(tree, path) for path in (*paired, *masks))
-    names = tree.names(paired), _numbered(tree.names(masks))
-    suffixes = find_suffixes(*map(_stems, names), are_all=are_all)
+    names = _stems(tree.names(paired)), _stems(_numbered(tree.names(masks)))
+    suffixes = find_suffixes(*names, are_all=are_all)
+    if suffixes is None and not {*map(plain_stem, names[0])}.isdisjoint(map(plain_stem, names[1])):
+        suffixes = {}
     if not paired or suffixes is None:
         return None
     if base:

@@ -39,6 +39,8 @@ _FILLERS = frozenset({
 # fmt: on
 _SPLIT_WORD = re.compile(r"(?:set|data|images?|imgs?|files|split)$")
 _SPLIT_AND_ANNOTATIONS = re.compile(r"(train|val|valid|test)(?:ing|idation)?(annot|labels?|masks?|gt)")
+# The word before the number of a file: image_1, mask12.
+_FIRST_WORD = re.compile(r"([A-Za-z]+)[_. -]*(?=\d)")
 # Splits names such as trainImages, JPEGImages and part1 into words and numbers.
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+")
 
@@ -111,6 +113,12 @@ def is_mask_folder(name: str) -> bool:
 def plain_path(path: str) -> str:
     """Returns a path without folders that only distinguish images from masks."""
     return "/".join(filter(None, map(without_kind, path.split("/"))))
+
+
+def plain_stem(stem: str) -> str:
+    """Returns the name of a file without a word before its number that only says images or masks: image_1, mask_1."""
+    found = _FIRST_WORD.match(stem)
+    return stem[found.end() :] if found and (is_container(found[1]) or is_annotation(found[1])) else stem
 
 
 @functools.lru_cache(maxsize=4096)

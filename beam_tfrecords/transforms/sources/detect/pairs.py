@@ -153,8 +153,9 @@ def find_parts(tree: FolderTree) -> list[str]:
     """Returns the names of the images in each folder if each holds one sample, such as image and mask; else []."""
     stems = [_stems(name for _, name in folder.names) for _, folder in tree.walk() if folder.images]
     first = stems[0] if len(stems) >= _LEAST_THINGS else set[str]()
-    is_few = 0 < len(first) <= min(_MOST_FAMILIES, len(stems)) and not any(re.search(r"\d", one) for one in first)
-    are_known = any(names_annotations(one) or _are_views([one]) for one in first)
+    is_few = 0 < len(first) <= min(_MOST_FAMILIES, len(stems))
+    are_counted = any(re.search(r"\d", one) for one in first)
+    are_known = any(names_annotations(one) or (not are_counted and _are_views([one])) for one in first)
     return sorted(first) if is_few and are_known and all(one == first for one in stems) else []
 
 

@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_pixels
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, object_mask
 from beam_tfrecords.transforms.sources.detect.mask_names import NUMBERED_MASK, find_suffixes, mask_end, mask_stem
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_path
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_path, plain_stem
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.image_files import with_masks
 from beam_tfrecords.transforms.sources.image_roots import own_roots
@@ -38,7 +38,8 @@ class MaskFiles:
     """The masks of the images below a root. Keeps their names in memory.
 
     A mask has the same path as its image, except for the extension and the suffixes of the request. If no mask has this
-    path, folders such as `images` and `masks` are removed from both paths, and `trainannot` counts as `train`.
+    path, folders such as `images` and `masks` and these words before a number are removed from both paths, and
+    `trainannot` counts as `train`.
 
     Args:
       root: root of the images.
@@ -263,10 +264,10 @@ def find_unmatched(every: Iterable[MaskFiles]) -> Iterator[Unmatched]:
 
 
 def plain_file(path: str) -> str:
-    """Returns a path in which no folder only distinguishes images from masks; the last component stays."""
+    """Returns a path in which no folder, nor the first word of a name, only distinguishes images from masks."""
     folders, slash, name = path.rpartition("/")
     plain = plain_path(folders) if slash else ""
-    return f"{plain}/{name}" if plain else name
+    return f"{plain}/{plain_stem(name)}" if plain else plain_stem(name)
 
 
 class ObjectMaskFiles(MaskFiles):
