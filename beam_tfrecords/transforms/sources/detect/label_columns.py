@@ -18,6 +18,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import (
 from beam_tfrecords.transforms.sources.detect.numbered_columns import sort_by_number
 from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, role_of
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import UNNAMED
 from beam_tfrecords.transforms.sources.tables.flags import UNKNOWN_MEANINGS, find_column_flags
 
 Cells: TypeAlias = Mapping[str, Sequence[str | int]]
@@ -58,6 +59,10 @@ def find_one_hot(cells: Cells, rows: int) -> list[str]:
     found = {name: values for name, values in words.items() if may_be_empty or name in full}
     names = [name for name, values in found.items() if values != {"1"} or name not in full]
     if not any(len(words) > 1 for words in found.values()):
+        return []
+    # Without a header, those of one set stand beside each other.
+    places = [int(name.removeprefix(UNNAMED)) for name in names if re.fullmatch(rf"{UNNAMED}\d+", name)]
+    if places and max(places) - min(places) >= len(names):
         return []
     numbered = iter(sort_by_number(name for name in names if re.search(r"\d", name)))
     return [next(numbered) if re.search(r"\d", name) else name for name in names]
@@ -201,8 +206,16 @@ def _may_be_labels(values: Sequence[Any], *, is_only: bool) -> bool:
     return len(set(words)) < len(words) or (is_only and not any(" " in word for word in words))
 
 
+def _holds_objects(cell: str) -> bool:
+    """Whether a cell has the objects of an image: words with four numbers each, as `cat 4 5 16 20 dog 30 9 10 8`."""
+    words = re.split(r"[\s,;]+", cell.strip(" ;,"))
+    are_numbers = [_NUMBER.fullmatch(word) is not None for word in words]
+    return are_numbers == [False, True, True, True, True] * (len(words) // 5)
+
+
 def _may_be_named(name: str, values: Sequence[Any]) -> bool:
     """Whether neither the name nor the cells of a column rule out labels."""
     plain = plain_name(name)
-    is_other = NOT_LABEL_NAMES.search(plain) or plain in SPLIT_FLAGS or are_splits(values)
+    are_objects = bool(values) and all(map(_holds_objects, map(str, values)))
+    is_other = NOT_LABEL_NAMES.search(plain) or plain in SPLIT_FLAGS or are_splits(values) or are_objects
     return not is_other and role_of(name, values) not in (*NO_LABELS, Role.TEXT)

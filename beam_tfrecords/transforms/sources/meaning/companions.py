@@ -81,17 +81,20 @@ def _find_documents(tree: FolderTree, root: str) -> Iterator[str]:
         lambda name: posixpath.splitext(name)[1].lower() in _READABLE and not is_about_folder(name)
     )
     for path in paths[:_MOST_DOCUMENTS]:
-        extension = posixpath.splitext(path)[1].lower()
-        rows = find_rows_of_images(storage.join(root, path), tree.image_words)
-        if extension in _TABLES and rows:
-            says_more = has_box_names(re.split(r"[,;\t]", rows[0]))
+        whole, extension = storage.join(root, path), posixpath.splitext(path)[1].lower()
+        if extension in _TABLES:
+            # Images may be named by the numbers of their frames.
+            says_more = has_box_names(re.split(r"[,;\t]", _read_start(whole).strip().partition("\n")[0].strip()))
         else:
-            words = [row.split() for row in rows]
+            rows = find_rows_of_images(whole, tree.image_words)
             # A fraction is no class.
-            says_more = extension != ".txt" or any(
-                len(one) > _MOST_OF_CLASS or any(map(FRACTION.fullmatch, one)) for one in words
+            says_more = bool(rows) and (
+                extension != ".txt"
+                or any(
+                    len(words) > _MOST_OF_CLASS or any(map(FRACTION.fullmatch, words)) for words in map(str.split, rows)
+                )
             )
-        if rows and says_more:
+        if says_more:
             yield path
 
 
