@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.features.column_ranges import expand_columns, range_ends
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.features.layouts import NAMED, parse_layout, resolve_types, table_layout, with_images
+from beam_tfrecords.features.layouts import parse_layout, resolve_types, table_layout, with_images
 from tests.each import each
 from tests.refusals import Refusal, refuses
-
-
-@each("name", NAMED)
-def test_a_named_layout_is_its_mapping(name):
-    assert parse_layout(name) == parse_layout(NAMED[name])
 
 
 def test_a_layout_is_sorted_by_feature():

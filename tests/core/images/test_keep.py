@@ -26,11 +26,6 @@ def turned(orientation: int, file_format: str = "JPEG") -> bytes:
     return encoded(detailed(30, 50), file_format, exif=exif)
 
 
-def test_the_source_bytes_are_stored() -> None:
-    data = PHOTOS[0].read_bytes()
-    assert convert_image(data, KEEP).data is data
-
-
 @each("file_format", ["JPEG", "TIFF", "PNG", "WEBP"])
 @each("describe", [check_file, read_header])
 def test_the_orientation_that_a_kept_file_still_has_is_told(file_format: str, describe: Describe) -> None:
@@ -57,10 +52,3 @@ def test_reading_a_header_reads_no_pixels() -> None:
     with pytest.raises(SampleError) as rejected:
         convert_image(cut, KEEP)
     assert rejected.value.reason is FailureReason.TRUNCATED
-
-
-def test_a_file_with_a_hole_is_rejected() -> None:
-    data = PHOTOS[0].read_bytes()
-    with pytest.raises(SampleError) as rejected:
-        convert_image(data[: len(data) // 2] + data[len(data) // 2 + 5000 :], KEEP)
-    assert rejected.value.reason is FailureReason.CORRUPT

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 
 import cv2
 import numpy as np
-import pytest
-from PIL import Image
 
-from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.raw_pixels import as_file
@@ -61,26 +57,3 @@ def test_a_range_becomes_the_nearest_levels(limits, channels):
             found = pixels_of(convert_image(file, dataclasses.replace(spec, channels=channels)).data)
             levels = np.floor(exact * white + 0.5) if channels < 4 else np.floor(exact * 255 + 0.5) * (white // 255)
             np.testing.assert_array_equal(found, levels)
-
-
-def test_levels_of_8_bits_are_kept_as_8_bits():
-    levels = np.arange(256).reshape(16, 16)
-    file = as_file((levels / 255).tobytes(), shape=(16, 16), axes="HW", dtype="<f8", limits=(0, 1))
-    kept = convert_image(file, ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None))
-    image = Image.open(io.BytesIO(kept.data))
-    assert image.mode == "L"
-    np.testing.assert_array_equal(np.asarray(image), levels)
-
-
-def test_pixels_that_are_kept_are_a_png():
-    array = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
-    file = as_file(array.tobytes(), shape=array.shape, axes="HWC", dtype="|u1")
-    kept = convert_image(file, ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None))
-    assert kept.format == "png"
-    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(kept.data))), array)
-
-
-def test_bytes_that_are_missing_reject_the_image():
-    with pytest.raises(SampleError) as error:
-        as_file(bytes(34), shape=(5, 7), axes="HW", dtype="|u1")
-    assert error.value.reason is FailureReason.TRUNCATED

@@ -15,7 +15,7 @@ from tests import tensorflow as tf
 from tests.core.images.corpus import corpus
 from tests.core.images.fuzz_images import seed_files
 from tests.each import each
-from tests.image_checks import PHOTO_IDS, PHOTOS, pixels
+from tests.image_checks import pixels
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.filterwarnings("ignore::UserWarning:PIL")]
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
@@ -47,13 +47,6 @@ def decoded(image: ConvertedImage) -> np.ndarray:
 def test_tensorflow_decodes_whatever_keep_stores_with_its_height_and_width(name: str) -> None:
     image = kept(name)
     assert decoded(image).shape[:2] == (image.height, image.width)
-
-
-@each("photo", PHOTOS, ids=PHOTO_IDS)
-def test_photos_are_kept_and_decoded(photo: bytes) -> None:
-    image = convert_image(photo.read_bytes(), KEEP)
-    assert (image.format, image.replaced_format) == ("jpeg", None)
-    assert decoded(image).shape == (image.height, image.width, image.channels)
 
 
 @each("name", files)
