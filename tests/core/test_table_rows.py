@@ -31,7 +31,6 @@ from beam_tfrecords.transforms.sources.tables.jsonl_table import open_table as o
 from beam_tfrecords.transforms.sources.tables.parquet_table import open_table as open_parquet
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow, RowRange
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType
-from beam_tfrecords.transforms.sources.tables.text_table import find_encoding
 from tests.core.opened_sources import open_source
 from tests.each import each
 from tests.refusals import refuses
@@ -73,23 +72,6 @@ def test_what_csv_writer_writes_is_read_back(read, rows, style, bom):
     assert [list(row.values()) for row in read(text.getvalue().encode("utf-8-sig" if bom else "utf-8"))] == rows
 
 
-@TEXTS
-@given(data=st.lists(st.sampled_from([b'"', b",", b"\n", b"\r", b"\0", b"\xff", b"a", b"\xc3\xa9"])).map(b"".join))
-def test_any_bytes_give_rows_or_invalid_rows_and_nothing_else(read, data):
-    for row in read(b"x,y\n" + data):
-        assert isinstance(row, InvalidRow) or list(row) == ["x", "y"]
-
-
-VALUE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.lists(st.integers())
-
-
-@TEXTS
-@given(rows=st.lists(st.fixed_dictionaries({"a": VALUE, "b": VALUE}), min_size=1), ascii_only=st.booleans())
-def test_what_json_dumps_writes_is_read_back(read, rows, ascii_only):
-    data = "\n".join(json.dumps(row, ensure_ascii=ascii_only) for row in rows).encode("utf-8", "surrogatepass")
-    assert read(data, "t.jsonl") == rows
-
-
 @each("bad, detail", [
     (b"1," + b"x" * MOST_ROW_SIZE, "a row of more than 4,194,304 characters"),
     (b'1,"' + (b"x" * 1000 + b"\n") * (MOST_ROW_SIZE // 1000), "a row of more than 4,194,304 characters"),
@@ -115,11 +97,6 @@ def test_a_long_or_deep_object_is_invalid_and_the_rows_around_it_are_read(read, 
     assert (first, last) == ({"a": 0}, {"a": 3})
     assert invalid.detail.startswith("line 2: ")
     assert detail in invalid.detail
-
-
-def test_a_field_of_the_largest_size_is_read(read):
-    (row,) = read(b"x\n" + b"y" * (MOST_ROW_SIZE - 1) + b"\n")
-    assert len(row["x"]) == MOST_ROW_SIZE - 1
 
 
 def test_a_field_of_ten_megabytes_is_invalid_in_bounded_memory(tmp_path):
@@ -151,10 +128,6 @@ def test_a_gzip_file_that_is_cut_ends_the_table(tmp_path):
     assert last.ends
     assert "t.csv.gz cannot be read beyond line " in last.detail
     assert len(others) > 100_000
-
-
-def test_a_character_that_the_first_bytes_cut_is_no_damage():
-    assert find_encoding("a,é".encode()[:-1]) == "utf-8"
 
 
 def test_ranges_are_cut_where_no_byte_changes_the_meaning_of_the_next():
@@ -233,11 +206,6 @@ def test_a_column_has_its_schemas_type_and_plain_values(table, kind):
     assert values(opened, "x") == expected
     texts = {"string", "large_string", "category", "date", "nanoseconds", "utc", "decimal"}
     assert opened.may_hold_text("x") == (kind in texts)
-
-
-def test_rows_of_many_batches_and_row_groups_come_in_order(table):
-    assert values(table({"x": range(3000)}, row_group_size=700), "x") == list(range(3000))
-    assert list(table({"a": [1, 2]}).rows([])) == [{}, {}]
 
 
 def test_a_broken_string_makes_one_invalid_row(table):
