@@ -26,7 +26,7 @@ from beam_tfrecords.transforms.objects.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.objects.polygons import pack_polygons
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, SampleRef, one_image
-from tests.core.converting import ConvertedSample, convert_one, finish
+from tests.core.converting import convert_one, finish
 from tests.each import each
 from tests.image_checks import encoded
 
@@ -129,8 +129,6 @@ def _pixels(data: bytes, encoding: ImageEncoding, size: tuple[int, int]) -> np.n
 
 
 GEOMETRY = Geometry.unchanged(100, 200)
-CROPPED = Geometry(100, 200, 1, (50, 100), (50, 50))
-PADDED = Geometry(100, 200, 1, (50, 100), (100, 100))
 
 
 @given(st.data(), st.sampled_from(ResizeMode), st.integers(1, 8), st.booleans(), st.booleans())
@@ -220,63 +218,6 @@ def test_vectors_of_points_are_where_keypoints_are(
     np.testing.assert_allclose(np.reshape(moved, (2, 2)).T, placed.keypoints[0, :, :2], atol=1e-6)
 
 
-def test_parts_of_an_object_are_one_polygon_with_lines_between_them():
-    parts = pack_polygons([(10, 10, 20, 10, 10, 20), (40, 40, 60, 40, 60, 60, 40, 60)])
-    objects = boxed((10, 10, 60, 60), polygons=(parts,))
-    placed = place_objects(objects, LABELS[:1], GEOMETRY, invalid_boxes=InvalidBoxes.REJECT, with_polygons=True)
-    (polygon,) = placed.polygons
-    # Lines that lead there and back add nothing to the area by the shoelace formula.
-    x, y = (polygon * (200, 100)).T
-    assert abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2 == pytest.approx(50 + 400)
-    assert len(polygon) == 3 + 1 + 4 + 1 + 1
-
-
-def test_a_box_that_reaches_beyond_the_image_is_clipped_and_counted():
-    placed = place(boxed((-5, 10, 20, 30), (10, 10, 20, 20), (190, 90, 500, 500)), GEOMETRY)
-    assert placed.boxes.tolist() == [[0, 0.1, 0.1, 0.3], [0.05, 0.1, 0.1, 0.2], [0.95, 0.9, 1, 1]]
-    assert placed.index_columns == {"objects": 3, "objects_clipped": 2, "objects_outside": 0, "objects_invalid": 0}
-
-
-def test_a_box_that_reaches_beyond_the_image_does_not_reach_into_the_padding():
-    placed = place(boxed((-50, -50, 20, 20), (0, 80, 100, 150)), PADDED)
-    assert placed.boxes.tolist() == [[0, 0.25, 0.1, 0.35], [0, 0.65, 0.5, 0.75]]
-    assert placed.clipped == 2
-
-
-def test_rounding_does_not_count_as_clipping():
-    placed = place(boxed((-1e-12, 0, 200 + 1e-11, 100)), GEOMETRY)
-    assert placed.boxes.tolist() == [[0, 0, 1, 1]]
-    assert placed.clipped == 0
-
-
-def test_keypoints_are_those_of_the_objects_that_are_left():
-    points = [[10, 5, 2], [60, 20, 1], [0, 0, 0]], [[90, 30, 2], [150, 50, 1], [110, 90, 1]]
-    data = tuple(np.array(one, "<f4").tobytes() for one in points)
-    objects = boxed((10, 0, 40, 20), (80, 20, 120, 60), keypoints=data)
-    placed = place(objects, CROPPED)
-    # The middle 50 of 100 columns of an image of half the size; the last but one lies beyond.
-    assert placed.keypoints.tolist() == [[[0.4, 0.3, 2], [1, 0.5, 1], [0.6, 0.9, 1]]]
-    fields = placed.fields
-    assert fields["objects.keypoint_x"] == [0.4, 1, 0.6]
-    assert fields["objects.keypoint_y"] == [0.3, 0.5, 0.9]
-    assert fields["objects.keypoint_visibility"] == [2, 1, 1]
-    farther = dataclasses.replace(
-        objects, keypoints=(data[0], data[1].replace(np.float32(150).tobytes(), b"\0\0\x7aD"))
-    )
-    assert place(farther, CROPPED).keypoints[0, 1].tolist() == [0, 0, 0]
-
-
-def test_keypoints_that_are_no_numbers_reject_the_sample():
-    with pytest.raises(SampleError, match="the keypoints of an object are not numbers"):
-        place(boxed((0, 0, 9, 9), keypoints=(np.array([1, np.nan, 2], "<f4").tobytes(),)), GEOMETRY)
-
-
-def test_an_area_follows_the_scale_and_the_clipping():
-    # A quarter of the pixels, and of the first box a half is left.
-    placed = place(boxed((40, 0, 60, 20), (80, 20, 120, 60), values={"area": (40, None)}), CROPPED)
-    assert placed.values["area"] == [5, 400]
-
-
 INVALID = {
     "no width": (10, 10, 10, 20),
     "no height": (10, 10, 20, 10),
@@ -299,33 +240,13 @@ def test_an_invalid_box_rejects_its_sample_or_is_dropped(box):
     assert placed.index_columns == {"objects": 2, "objects_clipped": 0, "objects_outside": 0, "objects_invalid": 1}
 
 
-def test_boxes_of_an_image_of_another_size_reject_the_sample():
-    with pytest.raises(SampleError, match=r"of 400 x 200 pixels .width x height., and this one has 200 x 100") as error:
-        place(boxed((1, 1, 2, 2), size=(400, 200)), GEOMETRY)
-    assert error.value.reason is FailureReason.INVALID_BOX
-
-
 DETECTION = ConvertSample(ImageSpec(image_size=(32, 32)), parse_layout("detection"), ClassNames(("cat", "dog", "rat")))
 
 
-def convert(convert: ConvertSample, objects: Objects, **changes: Any) -> ConvertedSample:
+def test_an_image_without_an_id_has_its_key_as_one():
     picture = encoded(Image.new("RGB", (200, 100)), "PNG")
-    return convert_one(convert, SampleRef("a/1.png", one_image(None), objects=objects, **changes), {IMAGE: picture})
-
-
-def values_of(sample: ConvertedSample) -> dict[str, list[Any]]:
-    return {name: values for name, (_, values) in parse_example(sample.example).items() if name != "image/encoded"}
-
-
-def test_an_image_without_objects_has_empty_features_and_its_key_as_id():
-    values = values_of(convert(DETECTION, Objects()))
-    assert values["image/object/bbox/xmin"] == values["image/object/class/text"] == []
-    assert values["image/source_id"] == [b"a/1.png"]
-
-
-def test_an_object_of_another_class_rejects_the_sample():
-    with pytest.raises(SampleError, match="'cow' is not one of the class names"):
-        convert(DETECTION, Objects((1, 1, 2, 2), ("cow",)))
+    sample = convert_one(DETECTION, SampleRef("a/1.png", one_image(None), objects=Objects()), {IMAGE: picture})
+    assert parse_example(sample.example)["image/source_id"][1] == [b"a/1.png"]
 
 
 def test_boxes_and_the_setting_for_invalid_ones_are_part_of_the_sample():
