@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.storage.members import Place
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.sample_refs import (
     File,
@@ -85,24 +84,6 @@ def test_objects_are_part_of_the_identity(ref, objects):
     # 0.0 and -0.0 are equal, but not the same.
     is_same = ref.objects is not None and msgpack.packb(objects.pack()) == msgpack.packb(ref.objects.pack())
     assert (identity(changed) == identity(ref)) == is_same
-
-
-@pytest.mark.parametrize(
-    "locator",
-    [
-        None,
-        File("/photos/1.jpg", "5:1:2:3"),
-        Range("/photos.tar", 512, 100, "/photos.tar#cat/1.jpg", "5:1:2:3"),
-        File("/photos.zip#/cat/1.jpg", Place("/photos.zip", "5:1:2:3", 0, 100, 90, 60, 1234, True).pack()),
-    ],
-    ids=["row", "file", "range", "zip"],
-)
-def test_the_version_of_a_file_travels_and_is_no_part_of_what_a_sample_is(locator):
-    ref = SampleRef("a", one_image(locator), 5, "f")
-    assert repacked(ref) == ref
-    assert identity(ref) == identity(
-        SampleRef("a", one_image(locator and dataclasses.replace(locator, version="")), 5, "f")
-    )
 
 
 @pytest.mark.parametrize(

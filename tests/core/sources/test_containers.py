@@ -15,16 +15,6 @@ def content(place):
     return storage.read_range(place.uri, place.offset, place.length)
 
 
-def test_staging_files_give_back_the_bytes_of_every_sample(tmp_path):
-    with StagingFiles(str(tmp_path), "c") as staging:
-        first = staging.add([b"ab", b"cd"], size=4, name="x#1")
-        empty = staging.add([], size=0, name="x#2")
-        last = staging.add([b"ef"], size=2, name="x#3")
-    assert [content(place) for place in (first, empty, last)] == [b"abcd", b"", b"ef"]
-    assert [place.name for place in (first, empty, last)] == ["x#1", "x#2", "x#3"]
-    assert [path.name for path in tmp_path.iterdir()] == ["c-0000.staged"]
-
-
 def test_a_sample_that_does_not_fit_begins_a_new_file(tmp_path, monkeypatch):
     monkeypatch.setattr(partition, "_MOST_STAGING_BYTES", 10)
     sizes = [4, 6, 1, 25, 10]
