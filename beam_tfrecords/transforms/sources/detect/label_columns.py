@@ -216,6 +216,7 @@ def _holds_objects(cell: str) -> bool:
 def _may_be_named(name: str, values: Sequence[Any]) -> bool:
     """Whether neither the name nor the cells of a column rule out labels."""
     plain = plain_name(name)
-    are_objects = bool(values) and all(map(_holds_objects, map(str, values)))
+    filled = [str(value) for value in values if value != ""]
+    are_objects = bool(filled) and all(map(_holds_objects, filled))
     is_other = NOT_LABEL_NAMES.search(plain) or plain in SPLIT_FLAGS or are_splits(values) or are_objects
     return not is_other and role_of(name, values) not in (*NO_LABELS, Role.TEXT)
