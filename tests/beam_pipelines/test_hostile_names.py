@@ -42,24 +42,6 @@ def images(tmp_path_factory, picture, save) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def built(images, run):
-    return images.parent / "out", run("convert", f"--input={images}", f"--output={images.parent / 'out'}", *FLAGS)
-
-
-def test_the_summary_of_a_build(built):
-    text = check(built[1])
-    assert rf"dog{escape(NO_BREAK)} 1" in text
-    assert rf"for example cat/broken{SHOWN}.png" in text
-    assert rf"skipped: 1 .txt (cat/{SHOWN}.txt)" in text
-
-
-def test_examples_and_classes_that_inspect_shows(built, run):
-    text = check(run("inspect", f"--dataset={built[0]}"))
-    assert rf"(dog{escape(NO_BREAK)})" in text
-    assert rf"{SHOWN}.png" in text
-
-
 def test_a_dry_run_whose_columns_stay_aligned(images, run, tmp_path):
     text = check(run("convert", f"--input={images}", f"--output={tmp_path / 'out'}", *FLAGS, "--dry_run"))
     rows = [line for line in text.splitlines() if line.startswith(("sample ", "cat/", "dog"))]
@@ -69,7 +51,7 @@ def test_a_dry_run_whose_columns_stay_aligned(images, run, tmp_path):
 
 
 @pytest.mark.nightly
-def test_findings_of_verify_and_a_dataset_with_a_hostile_path(built, run, images, tmp_path):
+def test_findings_of_verify_and_a_dataset_with_a_hostile_path(run, images, tmp_path):
     flags = (f"--output={tmp_path / HOSTILE}", *FLAGS, "--name=pets")
     check(run("convert", f"--input={images}", *flags))
     (tmp_path / HOSTILE / f"pets-{HOSTILE}").write_text("")
@@ -95,16 +77,6 @@ def test_headers_and_cells_of_a_table(run, tmp_path, picture, save):
     flags = (f"--output={tmp_path / 'out'}", *FLAGS)
     assert SHOWN in check(run("convert", f"--input={tmp_path / 'headers.csv'}", *flags), code=2)
     assert SHOWN in check(run("convert", f"--input={tmp_path / 'cells.csv'}", *flags))
-
-
-@pytest.mark.nightly
-def test_a_guard_that_names_a_class(run, images, tmp_path, picture, save):
-    save(tmp_path / "pets" / "cat" / "1.png", picture(1, 20, 20))
-    save(tmp_path / "pets" / "dog" / "1.png", picture(2, 20, 20))
-    words = ("convert", f"--input={tmp_path / 'pets'}", f"--output={tmp_path / 'out'}", *FLAGS, "--versioned")
-    check(run(*words))
-    save(tmp_path / "pets" / NO_BREAK / "1.png", picture(3, 20, 20))
-    assert escape(NO_BREAK) in check(run(*words), code=3)
 
 
 @pytest.fixture(scope="module")
