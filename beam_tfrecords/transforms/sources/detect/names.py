@@ -72,6 +72,11 @@ def named_split(name: str) -> tuple[str | None, bool]:
     return split, bool(words) and SPLIT_NAMES.get(_SPLIT_WORD.sub("", words[-1])) == split
 
 
+def without_split(name: str) -> list[str]:
+    """Returns the words of a name that are no splits."""
+    return [word for word in _words(name) if word not in SPLIT_NAMES]
+
+
 @functools.lru_cache(maxsize=4096)
 def is_container(name: str) -> bool:
     """Whether a folder's name means a container of images, such as images, JPEGImages, part_1 or images_002."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.sources.detect.names import named_split
+from beam_tfrecords.transforms.sources.detect.names import named_split, without_split
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import ending_of_file
 from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, name_split
@@ -87,6 +87,9 @@ class Depth:
         if not found or self.is_said(total):
             return False
         is_majority = len(found) > 1 and sum(found.values()) * 2 > total
+        # As horses.zip and validation-horses.zip.
+        rests = [*map(without_split, self.names[False])]
+        is_majority |= any(without_split(name) in rests for name in self.names[True])
         return len(self.plain) > 1 or is_majority or (is_first and bool(self.plain - {DEFAULT_SPLIT}))
 
     def contradictions(self) -> Counter[tuple[str | None, bool, str | None]]:
