@@ -24,6 +24,7 @@ from beam_tfrecords.transforms.sources.detect.roles import Role, role_of, roles_
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL, UNNAMED, all_numbers
 from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
 from beam_tfrecords.transforms.sources.names import is_image_name
+from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
 
@@ -32,6 +33,8 @@ _ROWS = 100
 _MOST_FILES = 20_000
 _SPREAD = 7
 _MOST_SUGGESTIONS, _MOST_VALUES = 2, 4
+# Columns that may name the images of an archive, and archives to try.
+_MOST_KEYS = 2
 # Among more columns without names, a suggested label would be a guess.
 MOST_UNNAMED = 3
 # Usual image folders next to tables that have ids instead of paths.
@@ -86,7 +89,8 @@ def _suggest_labels(
         # Without a header, names of columns mean nothing.
         unnamed = [name for name in table.columns if name == LABEL or name.startswith(UNNAMED)]
         others = {name: others[name] for name in (LABEL, *table.other_labels) if name in others}
-        others = others if len(unnamed) <= MOST_UNNAMED else {}
+        is_few = len(unnamed) <= MOST_UNNAMED or len(find_one_hot(others, rows)) == len(others)
+        others = others if is_few else {}
     found = [*find_labels(others, rows, repeats=repeats, are_named=not table.other_labels)]
     found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
     suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]
@@ -164,7 +168,9 @@ def find_stems(
     }
     if storage.has_scheme(table.path) or not stems:
         return []
-    places, usual = _list_places(root)
+    places, usual = list_places(root)
+    if not places:
+        return [(key, {**one, "join_key": [key]}) for key in [*stems][:_MOST_KEYS] for one in join_archives(table)]
     found: dict[str, list[dict[str, Any]]] = {name: [{}] for name in known}
     for column, values in stems.items():
         words = map(str, [*values[:: max(len(values) // _SPREAD, 1)], values[-1]])
@@ -184,7 +190,14 @@ def find_stems(
     return [(name, settings) for name in names for settings in found[name]]
 
 
-def _list_places(root: str) -> tuple[dict[str, set[tuple[str, str]]], list[tuple[str, str]]]:
+def join_archives(table: Table) -> list[dict[str, Any]]:
+    """Returns the settings that join a table with the archives beside it, which may have the images."""
+    files = [entry.path for entry in storage.list_files(storage.join(storage.dirname(table.path), "*"))]
+    archives = [path for path in files if source_of_file(path) in ("tar", "zip")]
+    return [{"input": path, "join": [table.path]} for path in archives[:_MOST_KEYS]]
+
+
+def list_places(root: str) -> tuple[dict[str, set[tuple[str, str]]], list[tuple[str, str]]]:
     """Returns stem -> folders and extensions of its images below a folder; also usual ones if these are not all."""
     found: dict[str, set[tuple[str, str]]] = {}
     files = [entry.path[len(root) :].strip("/") for entry in storage.list_files(root, limit=_MOST_FILES, literal=True)]

@@ -29,6 +29,7 @@ _LEAST_WORDS = 3
 # Here -1 means absent, as in CelebA's attributes.
 _ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
 _VALUE_NAMES = re.compile(r"age$|price|score|rating|value|^target$|^y$")
+_PRICES = re.compile(r"price|rating|^target$|^y$")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[^\W\d_]+")
 FRACTION = re.compile(r"-?\d*\.\d+")
@@ -107,6 +108,13 @@ def find_labels(
         for unknown, meaning in UNKNOWN_MEANINGS.items():
             yield f"{shown}, {meaning}", {**settings, "unknown_labels": unknown.value}
         return
+    named_so = {
+        name: kind for name, values in cells.items() if name not in labels and (kind := _kind_by_name(name, values))
+    }
+    # A price is a label rather than any column that repeats.
+    is_price = not named and any(map(_PRICES.search, map(plain_name, named_so)))
+    if is_price:
+        yield from _describe_values(named_so, repeats=repeats)
     # Words are classes rather than numbers.
     labels = sorted(named or labels, key=lambda name: (_are_numbers(cells[name]), len(set(cells[name]))))
     for number, name in enumerate(labels[:_MOST_LABELS]):
@@ -119,10 +127,13 @@ def find_labels(
         if repeats and separators[name] is None:
             grouped = {"label_column": name, "group_rows": True, "layout": "multilabel"}
             yield f"the classes in column {name!r} of all rows of an image", grouped
-    named_so = {
-        name: kind for name, values in cells.items() if name not in labels and (kind := _kind_by_name(name, values))
-    }
-    for name, kind in (named_so or ({} if labels else _find_values(cells, rows))).items():
+    if not is_price:
+        yield from _describe_values(named_so or ({} if labels else _find_values(cells, rows)), repeats=repeats)
+
+
+def _describe_values(found: Mapping[str, str], *, repeats: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the settings that read columns of texts or numbers, from the type of their labels."""
+    for name, kind in found.items():
         # Each of several captions of an image has its own row.
         grouped = {"group_rows": True} if repeats and kind == "text" else {}
         meaning = "texts" if kind == "text" else "numbers"
@@ -147,6 +158,9 @@ def _find_values(cells: Cells, rows: int) -> Mapping[str, str]:
     """Returns the only column of texts, or of fractions, and the type of its labels; {} if there are several."""
     whole = {name: values for name, values in cells.items() if len(values) == rows > 1}
     texts = [name for name, values in whole.items() if are_texts(values)]
+    # Beside the images, a single column of words has what these show, such as the letters of a plate.
+    only = [name for name, values in cells.items() if len({*values}) == len(values) > 1 and not _are_numbers(values)]
+    texts = texts or [name for name in only if len(cells) == 1 and _may_be_named(name, cells[name])]
     numbers = [name for name, values in whole.items() if any(FRACTION.fullmatch(str(value)) for value in values)]
     numbers = [name for name in numbers if _are_numbers(whole[name]) and not find_sides([*cells])]
     return {texts[0]: "text"} if len(texts) == 1 else {numbers[0]: "float"} if len(numbers) == 1 else {}

@@ -503,12 +503,14 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
     first, depth = next(iter(inner.values())), depth_of(min(level.bases))
     are_shared = len(first) > 1 and all(one == first for one in inner.values()) and not any(map(is_known, first))
     pattern = level.request.class_pattern(depth + 1)
+    apart = [] if any("/" in base for base in splits) else [Suggestion(meaning, {"splits": write_splits(splits)})]
+    left = _without(level.tree, level.request, others) if others else []
     raise UnclearError(
         f"the class folders in {show_names(alone)} differ from the class folders of the other splits; no class is in "
         "all splits",
         [Suggestion(f"the classes {_first(sorted(first))}", {"label_pattern": pattern})] if are_shared else [],
-        [] if any("/" in base for base in splits) else [Suggestion(meaning, {"splits": write_splits(splits)})],
-        _without(level.tree, level.request, others) if others else [],
+        # Where other splits share their classes, folders with other names are none.
+        *([apart, left] if len(alone) == len(level.bases) else [left, apart]),
         code="classes_differ_by_split",
     )
 

@@ -13,12 +13,18 @@ from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.nearest import find_near
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_stems, read_cells
+from beam_tfrecords.transforms.sources.detect.column_suggestions import (
+    FOLDERS,
+    find_stems,
+    join_archives,
+    list_places,
+    read_cells,
+)
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.detect.names import normalize
 from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern_columns, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
@@ -66,11 +72,13 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: f
         _refuse_some_missing(table, [*names, *itertools.islice(images, _MOST_ROWS - _ROWS)], roots, most)
         return
     found = _choose(table, columns, next(_suggestions(table, columns, names, roots[-1]), None))
+    is_clear = any(isinstance(one, Suggestion) for one in found)
+    joined = [] if is_clear else [*_join(table, columns, names, roots[-1])]
     if found:
-        raise _refusal(table.path, names, roots, *found)
+        raise _refusal(table.path, names, roots, *found, *joined)
     names += itertools.islice(images, _MOST_ROWS - _ROWS)
     if _are_missing(names, roots):
-        raise _refusal(table.path, names, roots)
+        raise _refusal(table.path, names, roots, "", *joined)
 
 
 def _with_known_schemes(table: Table, images: Iterator[str]) -> Iterator[str]:
@@ -200,7 +208,7 @@ def _refusal(
 ) -> RequestError:
     """Returns the refusal, with suggestions or with advice."""
     advice = found or "`image_root` names the folder that the paths of the images are relative to"
-    if not found and not storage.has_scheme(roots[-1]):
+    if not found and storage.is_folder(roots[-1]) and not storage.has_scheme(roots[-1]):
         advice = f"{_describe_nearest(names[0], roots[-1])}; {advice}"
     return RequestError(
         f"{quote_input(path)}: none of {asked or f'the first {len(names):,}'} images is there, such as "
@@ -272,6 +280,23 @@ def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str
             advice = advice or _describe_change(changed, names[0], folder, root)
     if advice:
         yield advice
+
+
+def _join(table: Table, columns: Columns, names: Sequence[str], root: str) -> Iterator[Suggestion]:
+    """Yields suggestions that join a table with the images that have the names in its paths, in folders or archives."""
+    keys, beside = pattern_columns(_pattern_of(columns)), storage.dirname(table.path)
+    if len(keys) != 1 or len(columns.images) > 1 or columns.boxes or columns.objects:
+        return
+    places, _ = list_places(beside)
+    inputs = [{"input": beside, "join": [table.path]}] if places else join_archives(table)
+    inputs = [{"input": root, "join": [table.path]}] if storage.is_file(root) else inputs
+    labels = {"label_columns": ",".join(columns.labels)} if columns.labels else {}
+    labels |= {"label_column": columns.label} if columns.label else {}
+    plain = dict.fromkeys(("image_column", "image_path", "image_root", "source", "allow_outside_root"))
+    if not places or all(stem_of(name.replace("\\", "/")) in places for name in names):
+        for one in inputs:
+            meaning = f"the images in {one['input']}, joined with the table"
+            yield Suggestion(meaning, {**one, "join_key": keys, **labels, **plain})
 
 
 def _add_folders(table: Table, written: str, root: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, is_split_name, plain_name
+from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, TEXT_NAMES, is_split_name, plain_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import MOST_UNNAMED, one_hot_columns, suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of
@@ -78,7 +78,7 @@ def list_tables(tree: FolderTree) -> list[str]:
 
 def list_lists(tree: FolderTree) -> list[str]:
     """Returns the paths of text files in the folders, those nearest to the root first."""
-    return tree.find_others(lambda name: name.lower().endswith(".txt"))
+    return tree.find_others(lambda name: name.lower().endswith((".txt", ".lst")))
 
 
 def name_label_lists(tree: FolderTree) -> list[str]:
@@ -186,8 +186,8 @@ def find_contradictions(tables: Tables, tree: FolderTree, class_of: Callable[[st
             for number, value in enumerate(values if label else ()):
                 *folders, name = str(value).replace("\\", "/").split("/")
                 named = places.get(posixpath.splitext(name)[0], [])
-                # Images of one name are told apart by their folders, in the path or in another cell.
-                parts = {*(folders or rows[number])}
+                # Images of one name are told apart by their folders: in the path, in another cell, or the table's.
+                parts = {*(folders or rows[number]), posixpath.basename(posixpath.dirname(path))}
                 is_only = len(named) == 1 and not folders
                 known = [one for one in named if is_only or parts & {*one.split("/")[:-1]}]
                 if len(known) == 1:
@@ -236,13 +236,14 @@ def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None
     if path is None or cells is None or not any(map(is_file_name, cells)):
         return None
     others = {name: values for name, values in cells.items() if not is_file_name(name)}
+    texts = [*others] if len(others) == 1 else [name for name in others if TEXT_NAMES.search(plain_name(name))]
     settings: dict[str, Any] = {"layout": "image"}
     if hold_objects(others.get(OBJECTS, ())):
         settings = {}
     elif label := find_only_label(others):
         settings = {"label_column": label}
-    elif len(others) == 1 and all(isinstance(value, str) for value in next(iter(others.values()))):
-        settings = {"label_column": next(iter(others)), "label_type": "text"}
+    elif len(texts) == 1 and all(isinstance(value, str) for value in others[texts[0]]):
+        settings = {"label_column": texts[0], "label_type": "text"}
     return posixpath.basename(path), Suggestion(f"the rows of {path}", {"source": "hf_folder", **settings})
 
 
@@ -271,7 +272,9 @@ def _read_tables(paths: Sequence[str], tree: FolderTree, root: str) -> dict[str,
             (column,), (folder, ending) = columns, places[columns[0]]
             image = {"image_path": f"{{{column}}}{ending}"} if ending or not column else {"image_column": column}
             others = {name: values for name, values in cells.items() if name != column}
-            labels = labels or _find_certain_labels(others, len(rows))
+            unnamed = [name for name in others if name == LABEL or name.startswith(UNNAMED)]
+            is_guess = table.other_labels and len(unnamed) > MOST_UNNAMED
+            labels = labels or ({} if is_guess else _find_certain_labels(others, len(rows)))
             settings = settings or {**image, **labels}
             if labels and {*others} >= {*_label_columns(labels)} and {**image, **labels} == settings:
                 found[path] = folder, settings

@@ -102,7 +102,9 @@ def _find_box(columns: Sequence[Sequence[str]], image: int) -> Iterator[tuple[in
     rows = zip(*(columns[number] for number in (*boxes[0], *itertools.chain(*sizes))), strict=True)
     numbers = [list(map(read_number, row)) for row in rows]
     are_sizes = any(third <= x or fourth <= y for x, y, third, fourth, *_ in numbers)
-    fits = all(
+    # A row of zeros stands for no box.
+    fits = not are_sizes or all(min(third, fourth) > 0 for _, _, third, fourth, *_ in filter(any, numbers))
+    fits &= all(
         x + third * are_sizes <= width and y + fourth * are_sizes <= height
         for x, y, third, fourth, width, height in (numbers if sizes else ())
     )

@@ -47,7 +47,8 @@ class NamePart(str, enum.Enum):
         if self is NamePart.FULL:
             return text
         name = text.replace("\\", "/").rpartition("/")[2]
-        return name.rpartition(".")[0] if is_image_name(name) else name
+        # Tables of DICOM files name images that were made of them, too.
+        return name.rpartition(".")[0] if is_image_name(name) or name.lower().endswith(".dcm") else name
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
