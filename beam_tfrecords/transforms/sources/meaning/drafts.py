@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from beam_tfrecords.features.fields import CAPTIONS
+
 # Names that lead to a value, without lists.
 Path: TypeAlias = tuple[str, ...]
 
@@ -59,6 +61,8 @@ _FORMS = frozenset({"bbox", "box", "rect", "rectangle", "polygon", "polyline", "
 # Name of one of several objects: item1, item2.
 _NUMBERED = re.compile(r"\d$")
 _SPLIT_WORDS = frozenset({"split", "subset", "set", "phase", "usage", "partition"})
+# Names of a text about an image.
+_TEXTS = frozenset({"caption", "text", "description", "prompt"})
 _NO_CLASS = _SPLIT_WORDS.union(*_SIZES)
 _STEM = "stem"
 _LINES = frozenset({".jsonl", ".ndjson"})
@@ -120,6 +124,9 @@ def draft_mappings(
     if not inside and extension not in _LINES:
         inside = [{"label": label} for label in _find_classes(elements, without=best.image)]
     leaves = _leaves_of(elements)
+    if not inside and extension not in _LINES:
+        texts = [path for path, values in leaves.items() if _plain(path[-1]) in _TEXTS and not _are_numbers(values)]
+        inside = [{"columns": {CAPTIONS: f"[{_expression(path)}]"}} for path in texts[:1]]
     shared: dict[str, Any] = {}
     named = _find_named(leaves, dict.fromkeys(_SIZES, ""), len(elements))
     if named is not None and "objects" in (inside or [{}])[0]:
