@@ -32,6 +32,7 @@ from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, read_
 from beam_tfrecords.transforms.sources.inputs import find_entries, folder_of_archive, name_inputs, quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, is_about_folder, is_image_name
 from beam_tfrecords.transforms.sources.path_rule import shorten
+from beam_tfrecords.transforms.sources.registry import source_of_file
 
 EXTENSIONS = (".json", ".geojson", ".xml", *LINES, *ROWS)
 # Extensions of rows that any program writes.
@@ -67,7 +68,9 @@ def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
     Raises:
       OSError: the input cannot be read.
     """
-    path = folder_of_archive(name_inputs(inputs).paths[0])
+    path = name_inputs(inputs).paths[0]
+    # A tar of images and documents is a WebDataset, whose fields are offered.
+    path = path if source_of_file(path) == "tar" else folder_of_archive(path)
     if storage.is_folder(path):
         folder, listed = path, list_some(path)
         files = listed
