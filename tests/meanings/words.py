@@ -36,7 +36,6 @@ FLAGS = (("is_train", "train", "test"), ("is_valid", "validation", "train"), ("i
 CAPTIONS = words("caption text description report Caption title sentence prompt")
 VALUES = words("age score price rating quality weight_kg target y count temperature label")
 VECTORS = words("embedding votes distribution label probs ratings features label_dist scores landmarks")
-JSON_CELLS = words("annotations label region_attributes labels Label meta polygon_json")
 FOUR_SIDES = groups("""xmin+ymin+xmax+ymax|x1+y1+x2+y2|x+y+width+height|XMin+YMin+XMax+YMax|x+y+w+h
     left+top+right+bottom|bbox_x1+bbox_y1+bbox_x2+bbox_y2|Roi.X1+Roi.Y1+Roi.X2+Roi.Y2""")
 BOX_CELLS = words("bbox box bounding_box bboxes BBox roi")

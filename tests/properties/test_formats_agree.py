@@ -13,8 +13,6 @@ from beam_tfrecords import build
 from tests.published import Published, read_published
 from tests.writers import MEANING, WRITERS, Meaning, Writer
 
-Written = tuple[Writer, dict[str, Any]]
-
 
 @pytest.fixture(params=WRITERS)
 def writer(request) -> Writer:
