@@ -41,7 +41,7 @@ def test_a_format_is_recognized_by_its_content(case: Case, tmp_path, refusal):
     # Names such as gt_1.txt decide which is offered first.
     assert found[0]["mapping"] == name
     assert {one["mapping"] for one in found} <= {name, *SIMILAR.get(name, ())}
-    assert ("layout" in found[0]) == (case.settings["layout"] != "imagenet")
+    assert ("layout" in found[0]) == (case.settings.get("layout") not in (None, "imagenet"))
 
 
 def test_every_mapping_has_a_case(tmp_path, refusal):

@@ -7,17 +7,9 @@ import pytest
 from apache_beam import pipeline
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.transforms import userstate
-from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.utils import interactive_utils
 
 from beam_tfrecords.beam_pipelines.runners.execution import asked_once
-
-STATE = beam.DoFn.StateParam(ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder()))
-
-
-class Counts(beam.DoFn):
-    def process(self, element, count=STATE):
-        yield element
 
 
 def test_views_of_options_are_made_once_and_share_their_values():
@@ -30,15 +22,9 @@ def test_views_of_options_are_made_once_and_share_their_values():
         assert others.view_as(DirectOptions).direct_num_workers == 1
 
 
-def test_each_function_is_searched_for_state_once(monkeypatch):
-    searched = []
-    search = userstate.get_dofn_specs
-    monkeypatch.setattr(userstate, "get_dofn_specs", lambda function: searched.append(function) or search(function))
+def test_no_function_is_searched_for_state():
     with asked_once():
-        functions = [Counts(), beam.DoFn(), Counts()]
-        found = [userstate.is_stateful_dofn(function) for function in functions * 3]
-    assert found == [True, False, True] * 3
-    assert searched == functions
+        assert userstate.get_dofn_specs(beam.DoFn()) == (set(), set())
 
 
 def test_beam_is_as_it_was_afterwards():

@@ -236,9 +236,9 @@ def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
 
 
 def _is_text(line: str) -> bool:
-    """Whether a line has several words, most of them with letters, unlike a class or the numbers of a box."""
+    """Whether a line has several words, half of them with letters, unlike a class or the numbers of a box."""
     words = line.split()
-    return len(words) > 1 and 2 * sum(bool(re.search(r"[^\W\d]", word)) for word in words) > len(words)
+    return len(words) > 1 and 2 * sum(bool(re.search(r"[^\W\d]", word)) for word in words) >= len(words)
 
 
 def _uses(mapping: DocumentMapping, column: str) -> bool:
