@@ -124,7 +124,9 @@ bench: OF_PHOTOS = $(if $(PHOTOS),--photos='$(PHOTOS)')
 bench: $(VENV)/.installed $(VENV)-nightly/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords
 	$(BIN)/python benchmarks/run.py $(OF_PHOTOS) --name=imagenet_like_8000 --chart=docs/benchmarks.png
-	$(BIN)/python benchmarks/run.py $(OF_PHOTOS) --name=imagenet_like_40000 --count=40000 --only=beam_tfrecords,own_codec
+	$(BIN)/python benchmarks/run.py $(OF_PHOTOS) --name=codec_8000 --only=beam_tfrecords,own_codec
+	$(BIN)/python benchmarks/run.py $(OF_PHOTOS) --name=codec_40000 --count=40000 --only=beam_tfrecords,own_codec
+	$(BIN)/python benchmarks/against.py $(OF_PHOTOS) b6062cf1
 	$(BIN)/python benchmarks/run.py --size=4000x3000 --count=400 --only=beam_tfrecords,pillow,img2dataset
 	$(BIN)/python benchmarks/reuse.py
 	$(BIN)/python benchmarks/near_duplicates.py

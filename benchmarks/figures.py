@@ -67,7 +67,8 @@ def describe_machine() -> dict[str, Any]:
 def describe_code() -> Mapping[str, Any]:
     """Returns the commit, and whether the files differ from it, at the first call: a script may write every round."""
     commit = _git("rev-parse", "HEAD")
-    return {"commit": commit or "unknown", "is_changed": bool(_git("status", "--porcelain")) if commit else None}
+    changed = _git("status", "--porcelain", "--", ":/", ":!/benchmarks/results")
+    return {"commit": commit or "unknown", "is_changed": bool(changed) if commit else None}
 
 
 def _git(*words: str) -> str:

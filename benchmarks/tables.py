@@ -131,6 +131,18 @@ def _readers() -> str:
     return _format([_photos(results), "images/s", "slowest to fastest", "against"], rows)
 
 
+def _against() -> str:
+    """Returns how many times as fast the measured code is as an earlier commit."""
+    results = _read("against_8000")
+    rows = []
+    for name, runs in results["runs"].items():
+        pairs = list(zip(runs["earlier"], runs["now"], strict=True))
+        wall, processor = (spread_of((one[of] / other[of] for one, other in pairs), ".2f") for of in (0, 1))
+        seconds = f"{statistics.median(one[0] for one in runs['now']):.1f} s"
+        rows.append((results["titles"][name], seconds, wall, processor))
+    return _format([_photos(results), "time", f"against {results['earlier']}", "by processor time"], rows)
+
+
 def _near_duplicates() -> str:
     """Returns the processor time of builds by the distance at which near-duplicates are listed."""
     results = _read("near_duplicates_40000")
@@ -178,7 +190,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "peers": lambda: _contest("imagenet_like_8000", without=_CODEC),
     "real_photos": lambda: _contest("imagenet_8000"),
     "large_photos": lambda: _contest("4000x3000x400"),
-    "overhead": lambda: _overhead("imagenet_like_8000", "imagenet_like_40000"),
+    "overhead": lambda: _overhead("codec_8000", "codec_40000"),
+    "against": _against,
     "near_duplicates": _near_duplicates,
     "reuse": _reuse,
     "small_samples": _small_samples,
