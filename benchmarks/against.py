@@ -18,15 +18,14 @@ import tarfile
 import tempfile
 from collections.abc import Sequence
 
-from figures import spread_of, write_figures
+from figures import spreads_of_ratios, write_figures
 from make_photos import photo_options, photos_title, prepare_photos
-from peak_memory import measure
 from reuse import change_photos
-from small_samples import make_inputs
+from small_samples import make_inputs, run
 
 _PROJECT = pathlib.Path(__file__).resolve().parents[1]
 _TINY, _ROWS = 20_000, 500_000
-# Name -> title, words of the command, and what {input} links to: the inputs of a folder, or the photos.
+# Name -> title, words of the command, and what its input links to.
 CASES: dict[str, tuple[str, str, str]] = {
     "six": ("six photos", "--output={out}/six --image_size=256", "six"),
     "first": ("photos", "--output={out}/versions --image_size=256 --versioned", "photos"),
@@ -50,7 +49,7 @@ def copy_code(commit: str | None, target: pathlib.Path) -> None:
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(target)], check=True)
 
 
-def run(code: pathlib.Path, root: pathlib.Path, out: pathlib.Path, name: str) -> tuple[float, float]:
+def run_case(code: pathlib.Path, root: pathlib.Path, out: pathlib.Path, name: str) -> tuple[float, float]:
     """Runs a case; returns its seconds by the clock, and of the processors."""
     _, words, source = CASES[name]
     # The photos of both days have one path.
@@ -58,13 +57,7 @@ def run(code: pathlib.Path, root: pathlib.Path, out: pathlib.Path, name: str) ->
     link.unlink(missing_ok=True)
     link.symlink_to(root / source)
     command = [sys.executable, "-m", "beam_tfrecords", "convert", f"--input={link}", "--name=same", "--no_report"]
-    with tempfile.TemporaryFile() as log:
-        own = {**os.environ, "PYTHONPATH": str(code)}
-        found = measure([*command, *words.format(out=out).split()], sample_memory=False, log=log, environment=own)
-        if found.exit_code:
-            log.seek(0)
-            raise RuntimeError(f"{name} ended with exit code {found.exit_code}:\n{log.read()[-4000:].decode()}")
-    return found.seconds, found.processor_seconds
+    return run(*command, *words.format(out=out).split(), environment={**os.environ, "PYTHONPATH": str(code)})
 
 
 def main() -> None:
@@ -91,14 +84,13 @@ def main() -> None:
         for number in range(arguments.rounds):
             for version in ("earlier", "now") if number % 2 else ("now", "earlier"):
                 for name in names:
-                    runs[name][version].append(run(root / version, root, root / f"out_{version}", name))
+                    runs[name][version].append(run_case(root / version, root, root / f"out_{version}", name))
                 shutil.rmtree(root / f"out_{version}", ignore_errors=True)
             for name in names:
                 seconds = " against ".join(f"{runs[name][version][-1][0]:.2f} s" for version in ("now", "earlier"))
                 print(f"round {number + 1}  {name:10} {seconds}", flush=True)
     for name in names:
-        pairs = list(zip(runs[name]["earlier"], runs[name]["now"], strict=True))
-        wall, processor = (spread_of((one[of] / other[of] for one, other in pairs), ".2f") for of in (0, 1))
+        wall, processor = spreads_of_ratios(runs[name]["earlier"], runs[name]["now"])
         print(f"{CASES[name][0]:35} {wall}, by processor time {processor}")
     write_figures(
         arguments.results / f"against_{arguments.count}.json",

@@ -86,6 +86,13 @@ def list_versions(python: str = sys.executable) -> dict[str, str]:
     return {library: installed[library] for library in _LIBRARIES if library in installed}
 
 
+def spreads_of_ratios(first: Iterable[tuple[float, float]], second: Iterable[tuple[float, float]]) -> tuple[str, str]:
+    """Formats how many times as fast the second runs are, by the clock and by the processors."""
+    pairs = list(zip(first, second, strict=True))
+    wall, processor = (spread_of((one[of] / other[of] for one, other in pairs), ".2f") for of in (0, 1))
+    return wall, processor
+
+
 def spread_of(values: Iterable[float], form: str) -> str:
     """Formats the median of values, with the lowest and the highest."""
     found = list(values)

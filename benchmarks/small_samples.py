@@ -20,7 +20,7 @@ import random
 import struct
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -118,12 +118,14 @@ def _masked_crc(data: bytes) -> bytes:
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
-def run(*command: str) -> tuple[float, float]:
+def run(*command: str, environment: Mapping[str, str] | None = None) -> tuple[float, float]:
     """Runs a command; returns its seconds by the clock, and of the processors."""
-    with open(os.devnull, "wb") as log:
-        found = measure(command, sample_memory=False, log=log)
-    if found.exit_code:
-        raise RuntimeError(f"{command[:3]} ended with exit code {found.exit_code}")
+    with tempfile.TemporaryFile() as log:
+        found = measure(command, sample_memory=False, log=log, environment=environment)
+        if found.exit_code:
+            log.seek(0)
+            tail = log.read()[-4000:].decode(errors="replace")
+            raise RuntimeError(f"{command[:3]} ended with exit code {found.exit_code}:\n{tail}")
     return found.seconds, found.processor_seconds
 
 

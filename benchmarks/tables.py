@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from figures import RESULTS, spread_of
+from figures import RESULTS, spread_of, spreads_of_ratios
 
 _PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 _TABLE = re.compile(r"^(<!-- benchmarks/tables\.py: (\w+) -->\n)(?:\|.*\n)*", re.MULTILINE)
@@ -136,10 +136,8 @@ def _against() -> str:
     results = _read("against_8000")
     rows = []
     for name, runs in results["runs"].items():
-        pairs = list(zip(runs["earlier"], runs["now"], strict=True))
-        wall, processor = (spread_of((one[of] / other[of] for one, other in pairs), ".2f") for of in (0, 1))
         seconds = f"{statistics.median(one[0] for one in runs['now']):.1f} s"
-        rows.append((results["titles"][name], seconds, wall, processor))
+        rows.append((results["titles"][name], seconds, *spreads_of_ratios(runs["earlier"], runs["now"])))
     return _format([_photos(results), "time", f"against {results['earlier']}", "by processor time"], rows)
 
 

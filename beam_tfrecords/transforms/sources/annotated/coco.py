@@ -234,7 +234,7 @@ class CocoSource(AnnotatedSource):
 
 
 def _drop_folders(annotations: CocoAnnotations, is_there: Callable[[str], bool]) -> None:
-    """Drops leading folders, such as those of another machine, from the names of images if these are there then."""
+    """Drops leading folders, such as those of another machine, from the names of images that are found without them."""
     images = [image for image in annotations.images if not image.problem]
     if all(is_there(image.name) for image in images[:_MOST_MISSING]):
         return

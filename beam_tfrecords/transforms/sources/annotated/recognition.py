@@ -42,8 +42,6 @@ _ALIKE = (frozenset(LINES), frozenset({".csv", ".tsv"}))
 # Documents of each extension to read, samples of each, and files to list.
 _MOST_DOCUMENTS, _MOST_SAMPLES, _MOST_LISTED = 3, 20, 5000
 _MOST_BYTES = 64 << 20
-# Mappings that take each text for what it is.
-_OF_TEXTS = frozenset({"captions", "text_classes"})
 # How much of a list of samples or of rows to read: room for a few samples with many polygons.
 _START_BYTES = 1 << 20
 # A word that a program adds to each line, such as a score, changes nothing.
@@ -87,9 +85,9 @@ def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
     for found in fitting.values():
         for name, layout in found.items():
             layouts[name] = layouts.get(name) or layout
-    # Any text may be a caption or a class, so that all must be.
+    # Any text may be a caption or a class of its image, so all of them must be one.
     texts = [path for path in fitting if extension_of(path) == ".txt" and not is_about_folder(storage.basename(path))]
-    for name in _OF_TEXTS & layouts.keys():
+    for name in [one for one in layouts if _takes_any_text(_read_mapping(one))]:
         if not all(name in fitting[path] for path in texts):
             del layouts[name]
     for name in sorted(layouts, key=lambda name: not _are_named(documents, _read_mapping(name).documents)):
@@ -233,6 +231,11 @@ def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
         found += len(objects.labels) + (label is not None)
         found += captions is not None and all(map(_is_text, as_list(captions.find(node))))
     return found > 0 and not are_splits
+
+
+def _takes_any_text(mapping: DocumentMapping) -> bool:
+    """Whether a mapping reads no objects from rows of the image's own document."""
+    return bool(mapping.columns) and not mapping.objects and mapping.image.text == STEM
 
 
 def _is_text(line: str) -> bool:

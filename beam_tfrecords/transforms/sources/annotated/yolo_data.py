@@ -192,7 +192,8 @@ def _read_folder(folder: str) -> YoloData:
         elif skipped_kind(name) is None and has_extension(name):
             folders[path] = next(filter(None, map(split_of_folder, path.split("/"))), None)
     # Masks have the names, and so the labels, of their images.
-    folders = {path: split for path, split in folders.items() if not _is_of_masks(path)} or folders
+    others = {path: split for path, split in folders.items() if not any(map(is_mask_folder, path.split("/")))}
+    folders = others or folders
     names = {read_classes(path) for path in sorted(lists)}
     shown = quote_input(folder)
     if len(names) > 1:
@@ -214,10 +215,6 @@ def _read_folder(folder: str) -> YoloData:
         if not any(found.startswith(f"{other}/") for other in known[-1:]):
             known.append(found)
     return YoloData(root, splits, names.pop().by_number if names else {}, 0)
-
-
-def _is_of_masks(path: str) -> bool:
-    return any(map(is_mask_folder, path.split("/")))
 
 
 def _read_names(found: Any, shown: str) -> Mapping[int, str]:

@@ -68,7 +68,6 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
     if found:
         count = sum(map(tree.total, found))
         what = f"the {count:,} images in {show_names(found)} look like masks or annotations"
-        names = tree.names(path for at in found if is_mask_folder(at) for path, _ in tree.walk(at))
         if request.spec.label_pattern is not None:
             globs = [f"`exclude={one}`" for one in _globs_of(found[:_MOST_NAMES], request, tree)]
             return [f"{what}; to leave them out, use {' '.join(globs)}"]
@@ -76,6 +75,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         if not any(masks) and (twins := _find_masked(tree, found, request)):
             raise _refuse_twins(twins, request)
         others = _without_folders(tree, found)
+        names = tree.names(path for at in found if is_mask_folder(at) for path, _ in tree.walk(at))
         raise UnclearError(
             f"{what} of the others{_describe_jpeg(names)}",
             *masks,
@@ -364,13 +364,17 @@ def _annotation_folders(tree: FolderTree, request: Request) -> list[str]:
     """Returns the outermost folders of images that annotate the images of sibling folders."""
     found: set[str] = set()
     container_in = functools.cache(functools.partial(_only_container, tree))
+
+    @functools.cache
+    def is_drawn(parent: str, path: str) -> bool:
+        # Opens images, and is asked for each folder below the path.
+        return _is_drawn(tree, container_in(parent), path, request)
+
     for path, folder in tree.walk():
         parts = path.split("/") if folder.images else []
         for depth, name in enumerate(parts):
             parent = "/".join(parts[:depth])
-            if (is_annotation(name) and _annotates(tree, parent, name)) or _is_drawn(
-                tree, container_in(parent), join(parent, name), request
-            ):
+            if (is_annotation(name) and _annotates(tree, parent, name)) or is_drawn(parent, join(parent, name)):
                 found.add(join(parent, name))
                 break
     return sorted(found)
@@ -389,7 +393,7 @@ def _is_drawn(tree: FolderTree, container: str | None, path: str, request: Reque
     if container in (None, path) or is_container(name) or split_in_name(name):
         return False
     if tree.images(path) and are_drawn(tree, container, path):
-        # Two folders of the same names are pairs, which have a question of their own.
+        # Two folders whose images have the same names are pairs, which another question is about.
         return len(tree.below(parent)) > 2 and not tree.below(path)
     if request.root is None:
         return False

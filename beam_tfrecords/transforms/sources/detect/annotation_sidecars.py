@@ -140,8 +140,11 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
         for path, name in files[:_MOST_EXPORTS]:
             read = _read_coco(tree, root, [(path, name)])
             yield [dataclasses.replace(one, meaning=f"{one.meaning} in {join(path, name)}") for one in read]
-    # Beside other files, those of keypoints have the same boxes.
-    for what, layout in (("panoptic masks", "segmentation"), ("keypoints", "detection_keypoints"))[: 1 + (not files)]:
+    kinds = {"panoptic masks": "segmentation"}
+    if not files:
+        # Otherwise the other files have the same boxes.
+        kinds["keypoints"] = "detection_keypoints"
+    for what, layout in kinds.items():
         if some := [(path, name) for path, name in every if what.split()[0] in name.lower()]:
             read = _read_coco(tree, root, some)
             yield [

@@ -73,7 +73,7 @@ def named_split(name: str) -> tuple[str | None, bool]:
 
 
 def without_split(name: str) -> list[str]:
-    """Returns the words of a name that are no splits."""
+    """Returns the words of a name that do not name a split."""
     return [word for word in _words(name) if word not in SPLIT_NAMES]
 
 

@@ -87,7 +87,7 @@ class Depth:
         if not found or self.is_said(total):
             return False
         is_majority = len(found) > 1 and sum(found.values()) * 2 > total
-        # As horses.zip and validation-horses.zip.
+        # Such as horses.zip and validation-horses.zip.
         rests = [*filter(None, map(without_split, self.names[False]))]
         is_majority |= any(without_split(name) in rests for name in self.names[True])
         return len(self.plain) > 1 or is_majority or (is_first and bool(self.plain - {DEFAULT_SPLIT}))
