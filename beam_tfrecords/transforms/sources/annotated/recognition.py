@@ -34,7 +34,7 @@ from beam_tfrecords.transforms.sources.names import has_extension, is_about_fold
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.registry import source_of_file
 
-EXTENSIONS = (".json", ".geojson", ".xml", *LINES, *ROWS)
+EXTENSIONS = (".json", ".geojson", ".labels", ".xml", *LINES, *ROWS)
 # Extensions of rows that any program writes.
 _TABLES = (".csv", ".tsv", ".txt")
 # Extensions of the same kind of document.
