@@ -128,13 +128,13 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
     return _look_up(values, spec.mask_values, str, "value", "mask_values")
 
 
-def is_black_and_white(data: bytes, spec: ImageSpec) -> bool:
-    """Whether a mask has the numbers 0 and 255 alone.
+def find_numbers(data: bytes, spec: ImageSpec) -> list[int]:
+    """Returns the numbers that a mask has, sorted.
 
     Raises:
       SampleError: as `read_mask`.
     """
-    return np.unique(read_mask(data, spec)).tolist() == [0, 255]
+    return np.unique(read_mask(data, spec)).tolist()
 
 
 def read_numbers(data: bytes, spec: ImageSpec) -> np.ndarray:

@@ -17,7 +17,7 @@ from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
-from beam_tfrecords.transforms.mask_colors import NAMED, MaskColors, read_mask_colors
+from beam_tfrecords.transforms.mask_colors import NAMED, VOID, MaskColors, read_mask_colors
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import slice_of
@@ -274,7 +274,7 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
     if Content.MASK not in spec.required or is_known:
         return
     # Most requests have no masks, and need none of these modules here.
-    from beam_tfrecords.transforms.images.masks import find_tables, is_black_and_white, may_have_colors
+    from beam_tfrecords.transforms.images.masks import find_numbers, find_tables, may_have_colors
     from beam_tfrecords.transforms.listing.listing import read_refs
     from beam_tfrecords.transforms.processes.isolation import isolated
     from beam_tfrecords.transforms.refs.fetching import read_image
@@ -287,9 +287,17 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
         if isinstance(data, SampleError):
             return
         if not may_have_colors(data, spec.image):
-            with isolated(is_black_and_white, spec.image_timeout) as is_binary:
-                if not spec.image.mask_values and is_binary(data, spec.image) is True:
-                    tally.notes.append("the masks have the numbers 0 and 255; `mask_values=0:0,255:1` stores 255 as 1")
+            with isolated(find_numbers, spec.image_timeout) as find_all:
+                numbers = find_all(data, spec.image)
+            if numbers == [0, 255] and not spec.image.mask_values:
+                tally.notes.append("the masks have the numbers 0 and 255; `mask_values=0:0,255:1` stores 255 as 1")
+            if not isinstance(numbers, SampleError) and numbers[-1] >> spec.image.mask_bit_depth:
+                raise RequestError(
+                    f"`input={', '.join(spec.input)}`: the mask of {printable(ref.key)} has the number {numbers[-1]}; "
+                    "8 bits hold up to 255",
+                    [Suggestion("masks of 16 bits", {"mask_bit_depth": 16})],
+                    code="deep_masks",
+                )
             return
         if not counts:
             tables = {name: read_mask_colors(name) for name in NAMED} | dict(_find_color_tables(spec, refs))
@@ -312,9 +320,11 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
             f"{where}: the masks have colors, for example the mask of {printable(refs[0].key)}, and nothing says which "
             "class a color stands for; name a file with the classes of the colors in `mask_colors`",
             [
-                # A known palette is a guess, which a table of the dataset answers.
+                # A known palette is a guess, which a table of the dataset answers. Black is rather no void.
                 Suggestion(f"the colors of {_describe_colors(name, tables[name])}", {"mask_colors": name})
-                for name in sorted(tables.keys() - NAMED or tables)
+                for name in sorted(
+                    tables.keys() - NAMED or tables, key=lambda one: (dict(tables[one].numbers).get(0) == VOID, one)
+                )
             ],
             code="masks_of_colors",
         )

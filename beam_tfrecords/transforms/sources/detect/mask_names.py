@@ -11,6 +11,8 @@ from beam_tfrecords.transforms.sources.names import is_image_name
 
 # The last words of a name, such as _mask in car_01_mask or _gtFine_labelIds in a_000_gtFine_labelIds.
 _WORDS = re.compile(r"[_. -]*[A-Za-z][A-Za-z_. -]*$|[_. -]+[A-Za-z][A-Za-z0-9]*(?:[_. -][A-Za-z][A-Za-z0-9]*)*$")
+# Number of the only channel of an image, which nnU-Net writes and its masks lack.
+_CHANNEL = "_0000"
 # End of the name of an object's mask after that of its image: img_1_0, img_1_mask_2.
 NUMBERED_MASK = re.compile(r"[_. -](?:(?:mask|object|obj|instance|inst|seg)[_. -]?)?\d+$", re.IGNORECASE)
 # If an image has several masks, as in Cityscapes, prefers the mask of class numbers.
@@ -36,7 +38,7 @@ def find_suffixes(images: Iterable[str], masks: Iterable[str], *, are_all: bool 
       are_all: whether the names are complete; if not, suffixes that all names share also count.
     """
     images, masks = sorted(set(images)), sorted(set(masks))
-    shared = shared_ending(images)
+    shared = shared_ending(images) or (_CHANNEL if all(name.endswith(_CHANNEL) for name in images) else "")
     for image_suffix in dict.fromkeys(("", shared)):
         endings = _endings(masks, {name.removesuffix(image_suffix) for name in images})
         if endings:

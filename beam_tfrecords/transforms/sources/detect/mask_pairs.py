@@ -77,7 +77,8 @@ def find_suffixed_masks(tree: FolderTree, ending: str) -> dict[str, Any] | None:
     globs += [f"{glob.escape(path)}/**" for path in alone]
     images = {posixpath.splitext(name)[0] for name in names if not more.search(name)} - {*masks}
     suffixes = find_suffixes(images, masks)
-    if suffixes is None or suffixes.get("mask_suffix") != ending:
+    # As _cp_masks.
+    if suffixes is None or not suffixes.get("mask_suffix", "").endswith(ending):
         suffixes = {"mask_suffix": ending}
     return {**suffixes, **({"exclude": globs} if globs else {})}
 

@@ -39,6 +39,8 @@ _FILLERS = frozenset({
 # fmt: on
 _SPLIT_WORD = re.compile(r"(?:set|data|images?|imgs?|files|split)$")
 _SPLIT_AND_ANNOTATIONS = re.compile(r"(train|val|valid|test)(?:ing|idation)?(annot|labels?|masks?|gt)")
+# Splits of nnU-Net and the Medical Segmentation Decathlon: imagesTr, labelsTs.
+_SHORT_SPLITS = ((re.compile(r"(?<=images|labels)Tr$"), "Train"), (re.compile(r"(?<=images|labels)Ts$"), "Test"))
 # The word before the number of a file: image_1, mask12.
 _FIRST_WORD = re.compile(r"([A-Za-z]+)[_. -]*(?=\d)")
 # Splits names such as trainImages, JPEGImages and part1 into words and numbers.
@@ -140,4 +142,6 @@ def is_known(name: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
+    for short, split in _SHORT_SPLITS:
+        name = short.sub(split, name)
     return [word.lower() for word in _WORDS.findall(name)]

@@ -126,7 +126,9 @@ class InferredSource(Source):
                 if kind is None and is_outside:
                     kind = OUTSIDE_SPLITS
             if kind is None and any(one.is_mask(entry.path) for one in masks):
-                kind = "mask"
+                # Masks without an image are counted by their files.
+                tally.see(printable(root.key_prefix + relative))
+                continue
             if kind is None and not has_extension(relative) and not is_image(entry):
                 kind = NOT_AN_IMAGE
             key = root.key_prefix + relative
