@@ -113,8 +113,9 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         why = [] if is_answered else [*trial.implausible]
         if not (why or is_answered):
             why = [one for one in trial.refused if not tried or one[0].settings.get("layout") == "detection"]
-        # A mapping that does not fit says nothing about the input.
-        why = [(one, inner) for one, inner in why if inner.code != error.code and "mapping" not in one.settings]
+        # A mapping that does not fit says nothing about the input, nor does a source without what its offer needs.
+        left = (error.code, "missing_content")
+        why = [(one, inner) for one, inner in why if inner.code not in left and "mapping" not in one.settings]
         said = "".join(
             dict.fromkeys(f"; {one.meaning}: {_INPUT.sub('', inner.message)}" for one, inner in why[:_MOST_REASONS])
         )
@@ -404,6 +405,8 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     failed += repeated
     most = max(spec.max_failures, _MOST_FAILED) * len(refs)
     if is_empty or failed + lacking > most or lacking > spec.max_failures * len(refs):
+        if reason := next((ref.failure for ref in refs if ref.failure), None):
+            raise RequestError(reason[1], code=reason[0])
         return None
     trial = Trial.of(refs, layout.required, is_whole=is_whole)
     if spec.label_pattern or spec.class_names or trial.is_bare:

@@ -159,6 +159,8 @@ class CocoAnnotations:
             self._unplaced += 1
             return
         if not isinstance(box, list) or len(box) != 4:
+            if isinstance(box, list) and len(box) == 5:
+                raise JsonError(f"a 'bbox' has 5 numbers, like a turned box: {box}; expected x, y, width and height")
             box = [math.nan] * 4
         x, y, width, height = map(as_number, box)
         self._boxes.extend((x, y, x + width, y + height))

@@ -193,7 +193,7 @@ def read_objects(
     polygons: list[bytes] = []
     points: list[bytes] = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
+        words = line.split("," if "," in line else None)
         if not words:
             continue
         try:

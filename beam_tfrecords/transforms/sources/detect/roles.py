@@ -41,6 +41,9 @@ _MOST_DIGITS = 12
 _MOST_WORDS = 64
 # Columns of run lengths.
 _RUNS = re.compile(r"rle|encod|mask|segment|annot|runlength")
+# Polygons of well-known text, their rings, and where a ring is a hole.
+_WKT, _RING = re.compile(r"\s*(?:MULTI)?POLYGON\b", re.IGNORECASE), re.compile(r"\(([^()]+)\)")
+_HOLE = re.compile(r"\)\s*,\s*\((?!\()")
 # Python's parser may take much memory for a long text.
 _MOST_PARSED = 10_000
 
@@ -113,7 +116,12 @@ def names_image(value: Any) -> bool:
 
 
 def parse_cell(value: Any) -> Any:
-    """Returns the object or list whose text, as JSON or as Python prints it, a cell holds; else the cell unchanged."""
+    """Returns the object or list whose text, as JSON, as Python or as well-known text, a cell holds; else the cell."""
+    if isinstance(value, str) and _WKT.match(value) and not _HOLE.search(value):
+        with contextlib.suppress(ValueError):
+            # The last point of a ring repeats the first.
+            points = [[point.split()[:2] for point in ring.split(",")[:-1]] for ring in _RING.findall(value)]
+            return [[float(side) for point in ring for side in point] for ring in points]
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
     with contextlib.suppress(ValueError, RecursionError):

@@ -31,6 +31,8 @@ _MOST = 0.8
 _MOST_ROWS, _MOST_WORDS, _MOST_PLACES = 5, 8, 4
 _START_BYTES = 16 << 10
 _WORDS = re.compile(r"[^\s,;:\"'\[\]{}|]+")
+# Numbers, and how many of them say a box.
+_NUMBERS, _LEAST_NUMBERS = re.compile(r"(?<![^\s,;\"])-?\d+(?:\.\d+)?(?![^\s,;\"])"), 4
 
 
 def find_companions(tree: FolderTree, root: str, classes: Sequence[str]) -> Iterator[str]:
@@ -44,6 +46,7 @@ def find_companions(tree: FolderTree, root: str, classes: Sequence[str]) -> Iter
     yield from find_files_of_images(tree)
     if root:
         yield from _find_alike(tree, root, classes)
+        yield from _find_files_of_folders(tree, root, classes)
     # A single class is a question of its own.
     if root and len(classes) != 1:
         yield from _find_documents(tree, root)
@@ -64,6 +67,22 @@ def find_files_of_images(tree: FolderTree) -> Iterator[str]:
             ]
             if len(of_images) > 1 and len(of_images) >= _MOST * len(names):
                 yield posixpath.join(path, f"*{extension}")
+
+
+def _find_files_of_folders(tree: FolderTree, root: str, classes: Sequence[str]) -> Iterator[str]:
+    """Yields globs of the files that have the names of class folders and numbers, as of the frames of a film."""
+    names = {*map(posixpath.basename, classes)}
+    for path, folder in tree.walk():
+        for extension in sorted(_READABLE & {*folder.others}):
+            found = [one for one in tree.others(path) if one.endswith(extension) and stem_of(one) in names]
+            if 1 < len(found) >= _MOST * len(names) and _holds_numbers(storage.join(root, path, found[0])):
+                yield posixpath.join(path, f"*{extension}")
+
+
+def _holds_numbers(path: str) -> bool:
+    """Whether the first row of a text, or the start of a document, may have the numbers of a box."""
+    start = _read_start(path)
+    return len(_NUMBERS.findall(start.partition("\n")[0] if path.endswith(".txt") else start)) >= _LEAST_NUMBERS
 
 
 def _find_documents(tree: FolderTree, root: str) -> Iterator[str]:
@@ -115,7 +134,7 @@ def _find_named(rows: Sequence[str], names: Collection[str]) -> set[str]:
 
 
 def _find_alike(tree: FolderTree, root: str, classes: Sequence[str]) -> Iterator[str]:
-    """Yields the files of one name in most class folders whose rows name the images there."""
+    """Yields the files of one name in most class folders whose rows name the images there, or have numbers."""
     found: dict[str, list[str]] = {}
     for one in classes:
         for path, _ in tree.walk(one):
@@ -123,8 +142,9 @@ def _find_alike(tree: FolderTree, root: str, classes: Sequence[str]) -> Iterator
                 if posixpath.splitext(name)[1].lower() in _READABLE and not is_about_folder(name):
                     found.setdefault(posixpath.join(path, name)[len(one) + 1 :], []).append(one)
     for below, folders in found.items():
-        if 1 < len(folders) >= _MOST * len(classes) and names_images(
-            tree.inside(folders[0]), storage.join(root, folders[0]), below
+        first = storage.join(root, folders[0])
+        if 1 < len(folders) >= _MOST * len(classes) and (
+            names_images(tree.inside(folders[0]), first, below) or _holds_numbers(storage.join(first, below))
         ):
             yield f"{below} in each folder"
 

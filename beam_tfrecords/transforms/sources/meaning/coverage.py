@@ -124,12 +124,14 @@ class Coverage:
       total: number of images in the input; 0 if it is unknown.
       implausible: what a right reading would hardly give; "" for nothing.
       left: files of the input that the reading leaves, in words.
+      leaves_texts: whether tables, lists or documents are among these, or belong to one image each.
     """
 
     trial: Trial
     total: int
     implausible: str
     left: Sequence[str]
+    leaves_texts: bool
 
     def is_within(self, other: Coverage) -> bool:
         """Whether another reading has all images of this one too, and neither has anything else."""
@@ -166,7 +168,8 @@ def measure(facts: Facts, trial: Trial, named: Sequence[str] = ()) -> Coverage:
     left = _name_left(facts, trial.images | trial.masks) if is_known else []
     outside = [one for one in facts.texts if not any(f"{one}/".startswith(f"{path}/") for path in named)]
     left += [printable(_below(one, facts.roots)) for one in outside]
-    return Coverage(trial, len(images - trial.masks) if is_known else 0, _find_implausible(trial), left)
+    leaves_texts = bool(outside) or facts.has_texts_of_images
+    return Coverage(trial, len(images - trial.masks) if is_known else 0, _find_implausible(trial), left, leaves_texts)
 
 
 def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
@@ -177,12 +180,15 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
     """
     has_several = any(len(other.trial.labels) > 1 or other.trial.objects for _, other in tried)
 
-    def rank(one: tuple[_Offer, Coverage]) -> tuple[bool, bool, bool, bool]:
+    def rank(one: tuple[_Offer, Coverage]) -> tuple[bool, ...]:
         coverage = one[1]
         is_part = any(coverage.is_part_of(other) for _, other in tried)
         are_no_classes = coverage.trial.drawn != () or coverage.trial.are_splits
-        is_single = len(coverage.trial.labels) == 1 and not coverage.trial.objects and has_several
-        return are_no_classes, coverage.trial.is_bare, is_part, coverage.implausible != "" or is_single
+        is_single = len(coverage.trial.labels) == 1 and not (coverage.trial.objects or coverage.trial.masks)
+        # What annotates the images says more than one class of all.
+        is_guess = is_single and coverage.leaves_texts
+        are_few = coverage.implausible != "" or (is_single and has_several)
+        return are_no_classes, is_guess, coverage.trial.is_bare, is_part, are_few
 
     offers: list[tuple[_Offer, Coverage]] = []
     for offer, coverage in sorted(tried, key=rank):

@@ -17,7 +17,7 @@ _MOST_FILES = 20_000
 _TEXTS = frozenset(
     {
         ".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml", ".yaml", ".yml", ".xlsx", ".xls", ".ods", ".mat",
-        ".pkl",
+        ".pkl", ".labels",
     }
 )  # fmt: skip
 _FEW, _MANY = 8, 100
@@ -45,12 +45,14 @@ class Facts:
       groups: the images in them, by folder and extension, sorted.
       texts: paths of the tables, lists and documents in them, without those that belong to one image each.
       is_whole: whether these are all images.
+      has_texts_of_images: whether there are texts that belong to one image each.
     """
 
     roots: Sequence[str]
     groups: Sequence[FileGroup]
     texts: Sequence[str]
     is_whole: bool
+    has_texts_of_images: bool
 
     @property
     def images(self) -> frozenset[str]:
@@ -91,4 +93,4 @@ def summarise(inputs: Sequence[str]) -> Facts:
         if len(paths) <= _FEW or (len(paths) <= _MANY and 2 * sum(stem_of(one) in stems for one in paths) < len(paths))
         for path in sorted(paths)
     ]
-    return Facts(roots, groups, few, files < _MOST_FILES)
+    return Facts(roots, groups, few, files < _MOST_FILES, len(few) < sum(map(len, texts.values())))
