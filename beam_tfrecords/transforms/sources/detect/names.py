@@ -40,7 +40,7 @@ _FILLERS = frozenset({
 _SPLIT_WORD = re.compile(r"(?:set|data|images?|imgs?|files|split)$")
 _SPLIT_AND_ANNOTATIONS = re.compile(r"(train|val|valid|test)(?:ing|idation)?(annot|labels?|masks?|gt)")
 # Splits of nnU-Net and the Medical Segmentation Decathlon: imagesTr, labelsTs.
-_SHORT_SPLITS = ((re.compile(r"(?<=images|labels)Tr$"), "Train"), (re.compile(r"(?<=images|labels)Ts$"), "Test"))
+_SHORT_SPLIT = re.compile(r"(?<=images|labels)T[rs]$")
 # The word before the number of a file: image_1, mask12.
 _FIRST_WORD = re.compile(r"([A-Za-z]+)[_. -]*(?=\d)")
 # Splits names such as trainImages, JPEGImages and part1 into words and numbers.
@@ -142,6 +142,5 @@ def is_known(name: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    for short, split in _SHORT_SPLITS:
-        name = short.sub(split, name)
+    name = _SHORT_SPLIT.sub(lambda short: {"Tr": "Train", "Ts": "Test"}[short[0]], name)
     return [word.lower() for word in _WORDS.findall(name)]

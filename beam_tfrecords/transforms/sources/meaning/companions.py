@@ -144,7 +144,8 @@ def _find_alike(tree: FolderTree, root: str, classes: Sequence[str]) -> Iterator
     for below, folders in found.items():
         first = storage.join(root, folders[0])
         if 1 < len(folders) >= _MOST * len(classes) and (
-            names_images(tree.inside(folders[0]), first, below) or _holds_numbers(storage.join(first, below))
+            names_images(tree.inside(folders[0]), first, below)
+            or (below.endswith(".txt") and _holds_numbers(storage.join(first, below)))
         ):
             yield f"{below} in each folder"
 
