@@ -206,6 +206,10 @@ def _keep_inputs(suggestion: Suggestion, inputs: Inputs) -> Suggestion | None:
     if not isinstance(given, str):
         return suggestion
     if given not in inputs.paths:
+        splits = [*inputs.splits.values()] or splits_of_names(inputs.paths)
+        if "join" in suggestion.settings and None not in splits:
+            joined = [f"{split}={path}" for split, path in zip(splits, inputs.paths, strict=True)]
+            return dataclasses.replace(suggestion, settings={**suggestion.settings, "join": joined})
         return suggestion if inputs.is_alone and not names_several(inputs.paths[0]) else None
     said = [f"{inputs.splits[path]}={path}" if inputs.splits else path for path in inputs.paths]
     return dataclasses.replace(suggestion, settings={**suggestion.settings, "input": said})

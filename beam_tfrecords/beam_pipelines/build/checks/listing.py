@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.settings import slice_of
 from beam_tfrecords.transforms.sources.class_files import find_lists_of_numbers
 from beam_tfrecords.transforms.sources.detect.interpretation import Request
-from beam_tfrecords.transforms.sources.detect.row_sidecars import group_by_split, is_table, name_split_inputs
+from beam_tfrecords.transforms.sources.detect.row_sidecars import TEMPLATE, group_by_split, is_table, name_split_inputs
 from beam_tfrecords.transforms.sources.detect.trial import is_usable, suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import folder_of_input, name_inputs
 from beam_tfrecords.transforms.sources.names import printable
@@ -171,7 +171,7 @@ def _other_inputs(spec: BuildSpec, tally: Tally) -> list[Suggestion]:
         if len(parquet) > 1:
             files = {"input": storage.join(folder, "**/*.parquet" if "/" in parquet[0] else "*.parquet")}
             return [Suggestion("its Parquet files", files)] if is_usable(request, files) else []
-    tables = [key for key in keys if is_table(key) or key.endswith((".json", ".npz"))]
+    tables = [key for key in keys if (is_table(key) and not TEMPLATE.search(key)) or key.endswith((".json", ".npz"))]
     # A file of labels beside a file of images needs no suggestion.
     unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
     by_split = [

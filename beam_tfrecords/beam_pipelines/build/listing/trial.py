@@ -29,6 +29,7 @@ from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.detect.layouts import NAME_PATTERNS
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, name_inputs
@@ -66,7 +67,7 @@ _BOXES = re.compile(r"box|annotations \(", re.IGNORECASE)
 # Settings that only say where samples, classes and splits are.
 _PLACES = frozenset({"input", "label_pattern", "splits", "include", "exclude", "image_root", "source"})
 # Settings that say where a file has labels or names of images.
-_COLUMNS = frozenset({"mapping", "label_column", "label_columns", "image_column", "image_path"})
+_COLUMNS = frozenset({"mapping", "save_mapping", "label_column", "label_columns", "image_column", "image_path"})
 # What a message begins with.
 _INPUT = re.compile(r"^`input=[^`]*`: ")
 # Most requests to try for one refusal, and most settings to add one after the other.
@@ -105,6 +106,8 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
             else:
                 found = [one for one in found if one[1].trial.objects]
             tried = found + tried
+        # What a file says of the images comes before words in their names.
+        tried.sort(key=lambda one: one[0].settings.get("label_pattern") in NAME_PATTERNS)
         if not error.suggestions and not tried:
             raise error from refused.__cause__
         unnamed = "".join(f"; with a file of the colors' classes in `mask_colors`, {one}" for one in trial.unnamed[:1])
@@ -119,7 +122,7 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         said = "".join(
             dict.fromkeys(f"; {one.meaning}: {_INPUT.sub('', inner.message)}" for one, inner in why[:_MOST_REASONS])
         )
-        if not (is_answered or "docs/mappings.md" in error.message):
+        if not (unnamed or any(_reads_files(*one) for one in tried) or "may annotate" in error.message):
             said += trial.name_documents()
         raise RequestError(
             error.message + unnamed + said, decide(tried), code=error.code, traceback=error.traceback

@@ -212,6 +212,11 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
             _with_masks(request, {"input": _one_or_all(paths), **drawn})
             for paths in itertools.islice(filter(None, inputs[:-1]), _MOST_MASKS)
         ]
+    folders = [*map(storage.basename, twins[0].folders)]
+    # Of pairs in several splits, no setting makes samples.
+    may_be = len(twins) > 1 and all([*map(storage.basename, one.folders)] == folders for one in twins)
+    may_be &= not (any(one.are_views or one.suffixes for one in twins) or any(map(names_annotations, folders)))
+    classes = [Suggestion("all folders as classes", {"class_names": ",".join(folders)})] if may_be else []
     names = "the same names" if not twins[0].suffixes else "the same names but for their ends"
     remedy = "; if the folders are classes, name them in `class_names`" if twins[0].are_views else ""
     shown = [path for family in families for path in family]
@@ -219,6 +224,7 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
         f"the images in {show_names(shown)} have {names}, like images and their masks, or images of one thing{remedy}",
         *masks,
         _as_pairs(twins, request),
+        classes,
         *answers,
         code="images_and_masks",
     )

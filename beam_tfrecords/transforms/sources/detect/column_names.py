@@ -28,7 +28,7 @@ NOT_LABEL_NAMES = re.compile(
     r"source|confidence|conf$|prob|count|group|path|file|url|width|height|age$|year|date|time|score|price|rating|text|caption"
     r"|split|^set$|subset|partition|phase|usage|fold"
 )
-TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report")
+TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report|prompt")
 # Names of split columns, in order of preference. Any word in the first, documented one is a split. The others count if
 # their words are split names; they take precedence over columns with other names.
 SPLIT_NAMES = ("split", "set", "subset", "partition", "phase", "usage", "fold", "kfold")

@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     square_shape,
 )
 from beam_tfrecords.transforms.sources.detect.roles import Role, role_of, roles_of
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL, UNNAMED, all_numbers
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL, UNNAMED, all_as_numbers, all_numbers, counts
 from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.registry import source_of_file
@@ -70,9 +70,9 @@ def column_suggestions(
     found: list[dict[str, Any]] = _find_images(table, cells, repeats=repeats) if needs_image else [{}]
     if has_boxes or not needs_label:
         what = "boxes in the images" if has_boxes else "images"
-        return [Suggestion(f"the {what} in {_describe(images)}", images) for images in found if images]
+        return [Suggestion(f"the {what} in {show_images(images)}", images) for images in found if images]
     return [
-        dataclasses.replace(one, meaning=one.meaning + (f", the images in {_describe(images)}" if found[1:] else ""))
+        dataclasses.replace(one, meaning=one.meaning + (f", the images in {show_images(images)}" if found[1:] else ""))
         for images in found
         for one in _suggest_labels(table, cells, rows, images, images.get("image_column") or image)
     ]
@@ -82,9 +82,12 @@ def _suggest_labels(
     table: Table, cells: Cells, rows: int, images: Mapping[str, Any], image: str | None
 ) -> list[Suggestion]:
     """Suggests the labels of some images, and the images without labels."""
-    others = {name: values for name, values in cells.items() if name != image}
     images_of = cells.get(image or "", ())
     repeats = len(set(images_of)) < len(images_of)
+    # A column with a value for each image is a name of these, too.
+    pairs = {name: {*zip(images_of, values, strict=False)} for name, values in cells.items() if repeats}
+    names = [image, *(name for name, some in pairs.items() if len(some) == len({*images_of}) == len({*cells[name]}))]
+    others = {name: values for name, values in cells.items() if name not in names}
     if table.other_labels:
         # Without a header, names of columns mean nothing.
         unnamed = [name for name in table.columns if name == LABEL or name.startswith(UNNAMED)]
@@ -92,6 +95,9 @@ def _suggest_labels(
         is_few = len(unnamed) <= MOST_UNNAMED or len(find_one_hot(others, rows)) == len(others)
         others = others if is_few else {}
     found = [*find_labels(others, rows, repeats=repeats, are_named=not table.other_labels)]
+    if table.other_labels and not any("label_columns" in labels for _, labels in found):
+        numbers = [name for name in unnamed if not counts(words := [*map(str, cells[name])]) and all_numbers(words)]
+        found = [*all_as_numbers(numbers), *found] if {LABEL, *table.other_labels} <= {*numbers} else found
     found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
     suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]
     if not any("label_columns" in one.settings for one in suggestions):
@@ -191,10 +197,11 @@ def find_stems(
 
 
 def join_archives(table: Table) -> list[dict[str, Any]]:
-    """Returns the settings that join a table with the archives beside it, which may have the images."""
-    files = [entry.path for entry in storage.list_files(storage.join(storage.dirname(table.path), "*"))]
+    """Returns the settings that join a table with the archives beside it, all or one, which may have the images."""
+    files = sorted(entry.path for entry in storage.list_files(storage.join(storage.dirname(table.path), "*")))
     archives = [path for path in files if source_of_file(path) in ("tar", "zip")]
-    return [{"input": path, "join": [table.path]} for path in archives[:_MOST_KEYS]]
+    inputs = [*([archives] if len(archives) > 1 else []), *archives[:_MOST_KEYS]]
+    return [{"input": one, "join": [table.path]} for one in inputs]
 
 
 def list_places(root: str) -> tuple[dict[str, set[tuple[str, str]]], list[tuple[str, str]]]:
@@ -288,9 +295,11 @@ def _find_pixels(table: Table, cells: Cells, *, any_name: bool) -> tuple[list[st
     return listed[:1], square_shape(len(str(cells[listed[0]][0]).split())) if listed else ()
 
 
-def _describe(images: Mapping[str, Any]) -> str:
+def show_images(images: Mapping[str, Any]) -> str:
+    """Names the settings that find the images of a table, for a message."""
     if "join" in images:
-        return f"{images['input']}, joined with the table"
+        paths = [images["input"]] if isinstance(images["input"], str) else images["input"]
+        return f"{', '.join(paths)}, joined with the table"
     return next((f"column {name!r}" if key == "image_column" else name for key, name in images.items()), "")
 
 

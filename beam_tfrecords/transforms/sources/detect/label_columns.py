@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import (
 from beam_tfrecords.transforms.sources.detect.numbered_columns import sort_by_number
 from beam_tfrecords.transforms.sources.detect.roles import NO_LABELS, Role, role_of
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import UNNAMED
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import UNNAMED, all_as_numbers
 from beam_tfrecords.transforms.sources.tables.flags import UNKNOWN_MEANINGS, find_column_flags
 
 Cells: TypeAlias = Mapping[str, Sequence[str | int]]
@@ -133,6 +133,7 @@ def find_labels(
 
 def _describe_values(found: Mapping[str, str], *, repeats: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the settings that read columns of texts or numbers, from the type of their labels."""
+    yield from all_as_numbers([name for name, kind in found.items() if kind == "float"])
     for name, kind in found.items():
         # Each of several captions of an image has its own row.
         grouped = {"group_rows": True} if repeats and kind == "text" else {}
@@ -155,15 +156,15 @@ def are_texts(values: Sequence[Any]) -> bool:
 
 
 def _find_values(cells: Cells, rows: int) -> Mapping[str, str]:
-    """Returns the only column of texts, or of fractions, and the type of its labels; {} if there are several."""
+    """Returns the columns of texts, or else of fractions, and the type of their labels."""
     whole = {name: values for name, values in cells.items() if len(values) == rows > 1}
-    texts = [name for name, values in whole.items() if are_texts(values)]
+    texts = [name for name, values in whole.items() if are_texts(values) and role_of(name, values) not in NO_LABELS]
     # Beside the images, a single column of words has what these show, such as the letters of a plate.
     only = [name for name, values in cells.items() if len({*values}) == len(values) > 1 and not _are_numbers(values)]
     texts = texts or [name for name in only if len(cells) == 1 and _may_be_named(name, cells[name])]
     numbers = [name for name, values in whole.items() if any(FRACTION.fullmatch(str(value)) for value in values)]
     numbers = [name for name in numbers if _are_numbers(whole[name]) and not find_sides([*cells])]
-    return {texts[0]: "text"} if len(texts) == 1 else {numbers[0]: "float"} if len(numbers) == 1 else {}
+    return dict.fromkeys(texts, "text") or dict.fromkeys(numbers, "float")
 
 
 def _find_heads(cells: Cells, rows: int, labels: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:

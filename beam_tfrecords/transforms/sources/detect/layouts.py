@@ -53,10 +53,11 @@ _MOST_ALONE = 3
 _SPLITS = ("train", "validation", "test")
 # Split names that can also be classes, such as a train.
 ALSO_THINGS = frozenset({"train", "tr"})
-# The class in a file name: a word before a number (cat.12.jpg), or before the first delimiter (cat-b2f.jpg).
-_NAME_PATTERNS = (
+# The class in a file name: a word before a number (cat.12.jpg), before a delimiter (cat-b2f.jpg), or last (12_cat.jpg).
+NAME_PATTERNS = (
     r"(?P<label>[^/]*[^/\d ._-])[ ._-]*\(?\d+\)?\.[^./]+$",
     r"(?:^|/)(?P<label>[A-Za-z]+)[ ._-][^/]*\.[^./]+$",
+    r"(?:^|/)\d+[ ._-](?P<label>[A-Za-z][A-Za-z _-]*)\.[^./]+$",
 )
 # Words that cameras and programs put before numbers.
 _NO_CLASSES = frozenset({"dsc", "dscn", "dscf", "pxl", "mvi", "mvimg", "gopr", "scan", "frame", "screenshot", "output"})
@@ -447,7 +448,7 @@ def find_name_pattern(names: Sequence[str]) -> str | None:
     """Returns a pattern that finds the class in file names; None if the names do not seem to contain classes."""
     if any("\\" in name for name in names):  # Paths of Windows, which some programs write into zip archives.
         return None
-    for pattern in _NAME_PATTERNS:
+    for pattern in NAME_PATTERNS:
         labels = [found["label"] for name in names if (found := re.search(pattern, name))]
         classes = set(labels)
         if len(labels) < len(names) or not 2 <= len(classes) <= 0.75 * len(names):
@@ -630,8 +631,9 @@ def _two_levels(level: Level) -> Interpretation | None:
     alone = []
     repeats = sum(map(len, level.inner.values())) > len(found)
     are_classes = len(level.inner[names[0]]) > 1 or all(map(is_container, found))
-    # The same classes in each folder make the outer folders variants, such as color and grayscale.
-    are_variants = repeats and are_classes and len(shared) == len(found)
+    are_counted = all(re.fullmatch(r"0\d+|\d{3,}", name) for name in found)
+    # The same classes in each folder, but no counters, make the outer folders variants, such as color and grayscale.
+    are_variants = repeats and are_classes and len(shared) == len(found) and not are_counted
     are_splits = all(named_split(name)[1] for name in found)
     levels = [[inner], [outer]] if are_variants else [[outer], [inner]]
     if repeats and are_classes and request.root and not any(level.bases.values()):

@@ -19,6 +19,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import (
     join_archives,
     list_places,
     read_cells,
+    show_images,
 )
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.detect.names import normalize
@@ -27,6 +28,7 @@ from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern_columns, read_paths, read_text
+from beam_tfrecords.transforms.sources.tables.joined_table import name_joined
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
 from beam_tfrecords.transforms.stats import share_above
 
@@ -290,13 +292,13 @@ def _join(table: Table, columns: Columns, names: Sequence[str], root: str) -> It
     places, _ = list_places(beside)
     inputs = [{"input": beside, "join": [table.path]}] if places else join_archives(table)
     inputs = [{"input": root, "join": [table.path]}] if storage.is_file(root) else inputs
-    labels = {"label_columns": ",".join(columns.labels)} if columns.labels else {}
-    labels |= {"label_column": columns.label} if columns.label else {}
+    shown = {of: name for name, of in name_joined(table, table.columns).items()}
+    labels = {"label_columns": ",".join(map(shown.__getitem__, columns.labels))} if columns.labels else {}
+    labels |= {"label_column": shown[columns.label]} if columns.label else {}
     plain = dict.fromkeys(("image_column", "image_path", "image_root", "source", "allow_outside_root"))
     if not places or all(stem_of(name.replace("\\", "/")) in places for name in names):
         for one in inputs:
-            meaning = f"the images in {one['input']}, joined with the table"
-            yield Suggestion(meaning, {**one, "join_key": keys, **labels, **plain})
+            yield Suggestion(f"the images in {show_images(one)}", {**one, "join_key": keys, **labels, **plain})
 
 
 def _add_folders(table: Table, written: str, root: str) -> Iterator[str]:

@@ -323,7 +323,9 @@ def _are_numbered(stems: Iterable[str], count: int) -> bool:
     """Whether names come from a counter, so that equal names do not indicate pairs."""
     numbers = [re.findall(r"\d+", stem) for stem in stems]
     words = {re.sub(r"\d+", "", stem) for stem in stems}
-    return len(words) == 1 and all(len(some) > 1 or (some and int(some[0]) <= 2 * count + 1) for some in numbers)
+    # Those of a further split go on where those of the first one end.
+    first = min((int(some[0]) for some in numbers if some), default=0)
+    return len(words) == 1 and all(len(some) > 1 or (some and int(some[0]) - first <= 2 * count) for some in numbers)
 
 
 def _stems(names: Iterable[str]) -> set[str]:

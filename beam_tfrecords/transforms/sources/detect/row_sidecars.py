@@ -24,14 +24,14 @@ from beam_tfrecords.transforms.sources.detect.trial import (
     spread,
     suppress_refusals,
 )
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, UNNAMED
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, UNNAMED, all_numbers
 from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern_columns
-from beam_tfrecords.transforms.sources.tables.list_file import ListTable
+from beam_tfrecords.transforms.sources.tables.list_file import ListTable, has_names_only
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, TableFile, open_table
@@ -45,7 +45,7 @@ _MOST_PLACES = 12
 # Limit of labels, which are kept in memory.
 _MOST_LABELS = 1_000_000
 # Submission templates list test images with placeholder labels.
-_TEMPLATE = re.compile(r"submission|submit", re.IGNORECASE)
+TEMPLATE = re.compile(r"submission|submit", re.IGNORECASE)
 _SPLITS = ("train", "validation", "test")
 _LABEL_WORDS = re.compile(r"label|class|annot|list|truth|box|gt\b", re.IGNORECASE)
 # Lists of positions in images.
@@ -112,7 +112,7 @@ def _find_tables(tree: FolderTree, root: str) -> Iterator[Suggestion]:
     paths = [
         one for one in list_tables(tree)[:_MOST_TABLES] if not (metadata and posixpath.basename(one) == metadata[0])
     ]
-    for group in group_by_split([path for path in paths if not _TEMPLATE.search(path)]):
+    for group in group_by_split([path for path in paths if not TEMPLATE.search(path)]):
         if found := _suggest(_read_tables(group, tree, root), root):
             yield found
 
@@ -127,14 +127,25 @@ def find_unclear_tables(tree: FolderTree, request: Request) -> Iterator[Suggesti
     root = request.root
     if root is None or request.names_paths:
         return
-    paths = [path for path in list_tables(tree)[:_MOST_TABLES] if not _TEMPLATE.search(path)]
-    for group in group_by_split(paths):
-        cells = _read_cells(storage.join(root, group[0])) or {}
+    tables = [path for path in list_tables(tree)[:_MOST_TABLES] if not TEMPLATE.search(path)]
+    for group in (*group_by_split(tables), *group_by_split(list_lists(tree)[:_MOST_TABLES])):
+        source = {} if is_table(group[0]) else {"source": "csv"}
+        opened = _open_tables(group, root)
+        table, rows = next(iter(opened.values()), (None, ()))
+        # Names alone say the splits.
+        columns = [] if table is None or has_names_only(table) else table.columns
+        cells = {name: [row[name] for row in rows] for name in columns}
         if any(_name_images(one, tree.image_stems) or _find_place(one, group[0], tree, root) for one in cells.values()):
             if len(group) > 1:
-                yield Suggestion(f"the rows of {', '.join(group)}", {"input": name_split_inputs(group, root)})
+                lacking = {*cells} - {*[*opened.values()][-1][0].columns}
+                settings: dict[str, Any] = {"input": name_split_inputs(group, root)}
+                # Words that the test table lacks are the label.
+                if len(lacking) == 1 and not all_numbers([*map(str, cells[min(lacking)])]):
+                    group, settings = group[:1], {"input": storage.join(root, group[0]), "label_column": min(lacking)}
+                yield Suggestion(f"the rows of {', '.join(group)}", {**source, **settings})
             # The test images of a competition have no labels.
-            yield from (Suggestion(f"the rows of {one}", {"input": name_split_inputs([one], root)[0]}) for one in group)
+            inputs = ((one, name_split_inputs([one], root)[0]) for one in group)
+            yield from (Suggestion(f"the rows of {one}", {**source, "input": path}) for one, path in inputs)
 
 
 def read_tables(tree: FolderTree, root: str) -> Tables:
@@ -273,7 +284,8 @@ def _read_tables(paths: Sequence[str], tree: FolderTree, root: str) -> dict[str,
             image = {"image_path": f"{{{column}}}{ending}"} if ending or not column else {"image_column": column}
             others = {name: values for name, values in cells.items() if name != column}
             unnamed = [name for name in others if name == LABEL or name.startswith(UNNAMED)]
-            is_guess = table.other_labels and len(unnamed) > MOST_UNNAMED
+            is_many = table.other_labels and len(unnamed) > MOST_UNNAMED
+            is_guess = is_many or len({*map(str, cells[column])}) < len(rows)
             labels = labels or ({} if is_guess else _find_certain_labels(others, len(rows)))
             settings = settings or {**image, **labels}
             if labels and {*others} >= {*_label_columns(labels)} and {**image, **labels} == settings:
@@ -429,6 +441,9 @@ def _read_list(path: str, tables: Tables, tree: FolderTree, root: str) -> tuple[
     labels = {row.get(LABEL, "") for _, every in tables.values() for row in every}
     unnamed = [name for name in table.columns if name == LABEL or name.startswith(UNNAMED)]
     is_certain = LABEL in unnamed and (len(unnamed) <= MOST_UNNAMED or not table.other_labels)
+    # Of several numbers, each may be meant.
+    several = [[row[name] for row in rows] for name in (LABEL, *table.other_labels) if table.other_labels]
+    is_certain &= not (several and all(map(all_numbers, several)))
     if len(labels) > 1 and is_certain and not any(label.startswith("-") for label in labels):
         splits = {"split_column": SPLIT} if SPLIT in table.columns else {}
         return folder, {**image, "label_column": LABEL, **splits}

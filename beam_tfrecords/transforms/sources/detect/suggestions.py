@@ -107,7 +107,8 @@ def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Yields suggestions that read files next to the images instead of folder labels."""
     yield from (one for one, fits in find_annotations(tree, request) if fits)
     if request.by_folders:
-        yield from itertools.islice(find_rows(tree, request), _MOST_TABLES)
+        rows = [*itertools.islice(find_rows(tree, request), _MOST_TABLES)]
+        yield from rows or itertools.islice(find_unclear_tables(tree, request), _MOST_TABLES)
 
 
 def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:

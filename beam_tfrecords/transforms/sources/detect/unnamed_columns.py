@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords.transforms.sources.detect.roles import Role, role_of
@@ -111,6 +112,13 @@ def _find_box(columns: Sequence[Sequence[str]], image: int) -> Iterator[tuple[in
     if fits and (sizes or boxes[0][0] > image):
         yield from zip(boxes[0], _SIZES if are_sizes else _CORNERS, strict=True)
         yield from zip(itertools.chain(*sizes), _IMAGE_SIZE, strict=False)
+
+
+def all_as_numbers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields the settings that store several columns of numbers, if a layout can name these."""
+    if len(names) > 1 and all(re.fullmatch(r"[A-Za-z]\w*", name) for name in names):
+        layout = ",".join(["image", *(f"{name}:float" for name in names)])
+        yield f"a number for each of the columns {', '.join(names)}", {"layout": layout}
 
 
 def all_numbers(cells: Sequence[str]) -> bool:

@@ -178,7 +178,7 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
     Args:
       tried: offers and their coverage, in the order that decides between equals.
     """
-    has_several = any(len(other.trial.labels) > 1 or other.trial.objects for _, other in tried)
+    has_several = any(len(other.trial.labels) != 1 and not other.trial.is_bare for _, other in tried)
 
     def rank(one: tuple[_Offer, Coverage]) -> tuple[bool, ...]:
         coverage = one[1]

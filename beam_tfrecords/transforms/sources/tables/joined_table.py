@@ -21,8 +21,8 @@ from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.registry import module_of_table
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_text
 from beam_tfrecords.transforms.sources.tables.list_file import has_names_only, open_names
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, TableFile, available, open_table
-from beam_tfrecords.transforms.sources.tables.text_table import TextTable
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, TableFile, available, open_table
+from beam_tfrecords.transforms.sources.tables.text_table import TextTable, name_alike
 
 # Workers keep tables up to this size in memory; they read a larger table again for each batch of samples.
 _HELD_BYTES = 32 << 20
@@ -215,6 +215,16 @@ def open_joins(join: Sequence[str], join_key: Sequence[str]) -> list[JoinedTable
     return tables
 
 
+def name_joined(file: Table, columns: Sequence[str]) -> dict[str, str]:
+    """Returns the name that a joined column has -> its name in the file; a file without a header gives its own name."""
+    stem = storage.basename(file.path).split(".")[0]
+    if not isinstance(file, TextTable) or file.has_header:
+        return {name: name for name in columns}
+    # The file does not name its columns, and a name such as `label` would say more than is known.
+    values = [name for name in columns if name != IMAGE]
+    return {stem: values[-1]} if len(columns) == 2 else {f"{stem}_{n}": of for n, of in enumerate(columns)}
+
+
 def _without_header(file: TableFile, others: Collection[str]) -> TableFile:
     """Returns a list of single words without its header: a first line that no other list has is data."""
     if not isinstance(file, TextTable) or len(file.columns) > 1 or not others or file.columns[0] in others:
@@ -244,17 +254,12 @@ def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:
     files = [_open_list(path) if splits else open_table(path) for path in paths]
     if splits:
         others = [{name for file in files if file is not one for name in file.columns} for one in files]
-        files = [_without_header(one, names) for one, names in zip(files, others, strict=True)]
+        files = name_alike([_without_header(one, names) for one, names in zip(files, others, strict=True)])
     entries = [storage.stat(path) for path in paths]
     columns = [*dict.fromkeys(name for file in files for name in file.columns)]
-    stem = storage.basename(paths[0]).split(".")[0]
-    names = {name: name for name in columns}
-    if isinstance(files[0], TextTable) and not files[0].has_header:
-        # The file does not name its columns, and a name such as `label` would say more than is known.
-        names = {f"{stem}_{number}": name for number, name in enumerate(columns)}
-        names = {stem: columns[1]} if len(columns) == 2 else names
+    names = name_joined(files[0], columns)
     if (len(columns) < 2 or has_names_only(files[0])) and not splits:
-        split = split_in_name(stem) or "train"
+        split = split_in_name(storage.basename(paths[0]).split(".")[0]) or "train"
         raise RequestError(
             f"`join={paths[0]}`: a list of names, without values; the list of a split is joined as SPLIT=LIST",
             [Suggestion(f"the samples of the split {split}", {"join": [f"{split}={paths[0]}"]})],

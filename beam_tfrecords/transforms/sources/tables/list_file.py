@@ -22,6 +22,7 @@ from beam_tfrecords.transforms.sources.detect.unnamed_columns import (
     LABEL,
     SPLIT,
     UNNAMED,
+    all_numbers,
     counts,
     find_other_labels,
     name_cells,
@@ -133,8 +134,9 @@ def open_list(path: str, start: bytes, *, has_rest: bool = False) -> ListTable |
     if columns is None:
         return None
     are_plain = columns[0] == IMAGE and all(name == LABEL or name.startswith(UNNAMED) for name in columns[1:])
-    # Unique numbers are no words.
+    # Numbers are no words, nor are unique ones beside words.
     are_words = not any(counts(cells) and all(map(str.isdecimal, cells)) for cells in by_column[1:])
+    are_words &= not all(map(all_numbers, by_column[1:]))
     has_words = is_even and delimiter is None and are_plain and are_words
     may_join = columns[0] in (_ID, LABEL) and columns[1:2] == [IMAGE] and header is None
     joined = _find_joined(path, rows) if may_join else {}
