@@ -65,7 +65,8 @@ class RefusalSnapshot:
         self._ran: set[str] = set()
         self._folders = re.compile(r"$^")
 
-    @pytest.fixture(scope="session", autouse=True)
+    # Of each test: pytest 10 has no fixtures of a session that are methods of an instance.
+    @pytest.fixture(autouse=True)
     def refusal_folders(self, tmp_path_factory: pytest.TempPathFactory) -> None:
         """Finds out where tests have their files."""
         base = re.escape(str(tmp_path_factory.getbasetemp()))
