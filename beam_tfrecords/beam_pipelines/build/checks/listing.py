@@ -20,17 +20,14 @@ from beam_tfrecords.transforms.labels import ClassNames, whole_number
 from beam_tfrecords.transforms.mask_colors import NAMED, VOID, MaskColors, read_mask_colors
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.settings import slice_of
+from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.class_files import find_lists_of_numbers
-from beam_tfrecords.transforms.sources.detect.interpretation import Request
 from beam_tfrecords.transforms.sources.detect.row_sidecars import TEMPLATE, group_by_split, is_table, name_split_inputs
-from beam_tfrecords.transforms.sources.detect.trial import is_usable, suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import folder_of_input, name_inputs
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import RECORDS, ending_of_file, source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported
 
@@ -158,7 +155,6 @@ def _other_inputs(spec: BuildSpec, tally: Tally) -> list[Suggestion]:
     if len(spec.input) > 1 or not storage.is_folder(folder):
         return []
     keys = sorted(key for keys in tally.examples.values() for key in keys)
-    request = Request(slice_of(SourceSpec, spec), spec.needs)
     word = "array,label" if spec.layout is None or Content.LABEL in spec.required else "array"
     arrays = [Suggestion("the arrays in its .npy files", {"layout": word, **OF_IMAGES})]
     is_glob = folder != spec.input[0]
@@ -166,11 +162,9 @@ def _other_inputs(spec: BuildSpec, tally: Tally) -> list[Suggestion]:
     if of_files or is_glob:
         return of_files
     if parquet := [key for key in keys if key.endswith(".parquet")]:
-        if is_usable(request, {"source": "hf_parquet"}):
-            return [Suggestion("the images in its Parquet files", {"source": "hf_parquet"})]
-        if len(parquet) > 1:
-            files = {"input": storage.join(folder, "**/*.parquet" if "/" in parquet[0] else "*.parquet")}
-            return [Suggestion("its Parquet files", files)] if is_usable(request, files) else []
+        images = Suggestion("the images in its Parquet files", {"source": "hf_parquet"})
+        files = {"input": storage.join(folder, "**/*.parquet" if "/" in parquet[0] else "*.parquet")}
+        return [images, *([Suggestion("its Parquet files", files)] if len(parquet) > 1 else [])]
     tables = [key for key in keys if (is_table(key) and not TEMPLATE.search(key)) or key.endswith((".json", ".npz"))]
     # A file of labels beside a file of images needs no suggestion.
     unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
@@ -180,7 +174,7 @@ def _other_inputs(spec: BuildSpec, tally: Tally) -> list[Suggestion]:
         if len(keys) > 1
     ]
     by_name = [Suggestion(f"the file {key}", {"input": storage.join(folder, key)}) for key in unsupported + tables]
-    return [*by_split[:1], *[*_archives(request, folder, keys), *by_name][:_MOST_CHOICES]]
+    return [*by_split[:1], *[*_archives(folder, keys), *by_name][:_MOST_CHOICES]]
 
 
 def _files(folder: str, keys: Sequence[str], *, is_glob: bool) -> Iterator[Suggestion]:
@@ -204,7 +198,7 @@ def _files(folder: str, keys: Sequence[str], *, is_glob: bool) -> Iterator[Sugge
         yield Suggestion(_READ_BY_FILES[name], settings)
 
 
-def _archives(request: Request, folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:
+def _archives(folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:
     """Suggests the archives of a folder: by one glob per extension, or by name if there is only one."""
     for source in ("tar", "zip"):
         archives = [key for key in keys if source_of_file(key) == source]
@@ -212,7 +206,7 @@ def _archives(request: Request, folder: str, keys: Sequence[str]) -> Iterator[Su
         globs = sorted({f"{below}*{ending_of_file(key)}" for key in archives})
         names = [storage.join(folder, name) for name in (globs if len(archives) > 1 else archives)]
         settings = {"input": names[0] if len(names) == 1 else names}
-        if names and is_usable(request, settings):
+        if names:
             yield Suggestion(f"its {source} archives" if len(archives) > 1 else f"the file {archives[0]}", settings)
 
 

@@ -29,9 +29,9 @@ from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.layouts import NAME_PATTERNS
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, name_inputs
 from beam_tfrecords.transforms.sources.meaning.coverage import Coverage, Trial, decide, describe_coverage, measure
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
@@ -242,10 +242,14 @@ class _Trials:
 
     def follow_all(self, error: RequestError, said: Suggestion, depth: int) -> Iterator[tuple[Suggestion, Coverage]]:
         """Yields the suggestions of a refusal that work, each with what was said before, and their coverage."""
+        found = set[str]()
         for one in error.suggestions:
             if one.settings.get("layout") == "image" and "label_column" in said.settings:
                 continue  # The question is which label; leaving labels out does not answer it.
-            yield from self._follow(said.then(one), depth)
+            # Of several ways to read the same, the first that works is enough.
+            for offer in self._follow(said.then(one), depth) if one.meaning not in found else ():
+                found.add(one.meaning)
+                yield offer
 
     @functools.cached_property
     def _facts(self) -> Facts:
@@ -383,7 +387,13 @@ def _list(spec: BuildSpec, source: Source) -> tuple[list[SampleRef], Sequence[st
         has_places = {Content.OBJECTS, Content.MASK, Content.OBJECT_MASKS} & spec.required
         ledger = () if has_places else make_ledger(spec, source, listing, tally, classes)
         lost = [one.field for one in ledger if _BOXES.search(f"{one.field} {one.detail}")]
-        return list(read_refs(listing)), lost
+        return [_without_folder(ref, folder) for ref in read_refs(listing)], lost
+
+
+def _without_folder(ref: SampleRef, folder: str) -> SampleRef:
+    """Returns a sample without the temporary folder of its files, so that those of two trials can be compared."""
+    images = {name: dataclasses.replace(one, uri=one.uri.removeprefix(folder)) for name, one in ref.images.items()}
+    return dataclasses.replace(ref, images=images)
 
 
 def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeated: int = 0) -> Trial | None:

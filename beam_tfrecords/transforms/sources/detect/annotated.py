@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import glob
 import itertools
@@ -13,6 +14,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.refs.sample_refs import MASK
+from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, show_names
 from beam_tfrecords.transforms.sources.detect.mask_names import NUMBERED_MASK
 from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find_suffixed_masks
@@ -34,7 +36,6 @@ from beam_tfrecords.transforms.sources.detect.pairs import (
     find_twins,
 )
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG, find_drawn
 
 _MOST_NAMES = 10
@@ -209,8 +210,12 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
     if all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
         drawn = {"mask_root": _one_or_all([*map(request.path, families[-1])]), **twins[0].suffixes}
         masks = [
-            _with_masks(request, {"input": _one_or_all(paths), **drawn})
-            for paths in itertools.islice(filter(None, inputs[:-1]), _MOST_MASKS)
+            [
+                dataclasses.replace(one, meaning=f"the images in {show_names(family)} with their masks")
+                for one in _with_masks(request, {"input": _one_or_all(paths), **drawn})
+            ]
+            for family, paths in itertools.islice(zip(families[:-1], inputs, strict=False), _MOST_MASKS)
+            if paths
         ]
     folders = [*map(storage.basename, twins[0].folders)]
     # Of pairs in several splits, no setting makes samples.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import itertools
 import posixpath
 import re
@@ -15,12 +16,16 @@ from beam_tfrecords.transforms.sources.class_files import YOLO_LIST
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.trial import is_usable
+from beam_tfrecords.transforms.sources.meaning.companions import find_files_of_images
+from beam_tfrecords.transforms.sources.names import is_image_name, stem_of
 
 COCO, YOLO, VOC = "COCO", "YOLO", "Pascal VOC"
 # Extensions of YOLO's data files.
 _DATA_EXTENSIONS = (".yaml", ".yml", ".data")
 _DATA_FILE = re.compile(rb"^(?:train|val|valid|test)\s*[:=]", re.MULTILINE)
+# Words in quotes, or in the tags of XML.
+_QUOTED = re.compile(r'(?<=["\'>])[^"\'<>]+')
+_OBJECT = re.compile(rb'"(?:bbox|segmentation|keypoints)"')
 _NAMES = re.compile(rb"^names\s*[:=]", re.MULTILINE)
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 _SNIFFED_BYTES = 64 << 10
@@ -112,8 +117,45 @@ def _find_mappings(tree: FolderTree, roots: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def find_annotations(tree: FolderTree, request: Request) -> Iterator[tuple[Suggestion, bool]]:
-    """Yields suggestions that read annotated objects instead of folder labels, and whether the annotations fit.
+def are_annotated(tree: FolderTree, request: Request) -> bool:
+    """Whether some of the annotations next to images are of these images, rather than of others.
+
+    Without the root folder, whose files would show that, the annotations count if their names say what they are.
+    """
+    root = request.root
+    if root is None:
+        return describe_annotations(tree, request.folders) != ""
+    if request.names_paths:
+        return False
+    found = find_formats(tree, [root]) | _find_mappings(tree, [root])
+    if YOLO in found:
+        # A data file says nothing of the images.
+        found[YOLO] = next((path for path in find_files_of_images(tree) if path.endswith(".txt")), "")
+    paths = [
+        join(folder, name)
+        for folder, _, pattern in (path.rpartition("/") for path in found.values())
+        for name in fnmatch.filter(tree.others(folder), pattern)[:_MOST_LOOKED_INTO]
+    ]
+    return any(_annotates(tree, root, path) for path in paths)
+
+
+def _annotates(tree: FolderTree, root: str, path: str) -> bool:
+    """Whether a document has the name of an image, or begins with names of images."""
+    if stem_of(path) in tree.image_stems:
+        return True
+    text = _read_start(storage.join(root, path)).decode(errors="replace").replace("\\", "/")
+    names = [one for one in _QUOTED.findall(text) if is_image_name(one)][:_MOST_LOOKED_INTO]
+    folders = ["", *(folder for folder, held in tree.walk() if held.images)][:_MOST_FOLDERS]
+    return any(
+        storage.is_file(storage.join(root, join(folder, one)))
+        for name in names
+        for one in {name, posixpath.basename(name)}
+        for folder in folders
+    )
+
+
+def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+    """Yields suggestions that read annotated objects instead of folder labels.
 
     Args:
       tree: the folders.
@@ -122,71 +164,56 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[tuple[Sugge
     root = request.root
     if root is None or request.names_paths or request.spec.label_pattern:
         return
-    for group in _find_annotations(tree, root):
-        usable = next((one for one in group if is_usable(request, one.settings)), None)
-        # A mapping may fit documents of another format.
-        if usable is not None or "mapping" not in group[0].settings:
-            yield usable or group[0], usable is not None
-
-
-def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]:
-    """Yields groups of suggestions for possible annotations; the caller takes the first usable one of each group."""
     every = _coco_files(tree, [root])
     files = [(path, name) for path, name in every if not _NOT_OBJECTS.search(name)]
-    if files:
-        yield _read_coco(tree, root, files)
     if len(files) > len({name for _, name in files}) == 1 and not any(split_in_name(path) for path, _ in files):
         # An older export of the same annotations, or that of another annotator.
         for path, name in files[:_MOST_EXPORTS]:
             read = _read_coco(tree, root, [(path, name)])
-            yield [dataclasses.replace(one, meaning=f"{one.meaning} in {join(path, name)}") for one in read]
+            yield from (dataclasses.replace(one, meaning=f"{one.meaning} in {join(path, name)}") for one in read)
+    if files:
+        yield from _read_coco(tree, root, files)
     kinds = {"panoptic masks": "segmentation"}
     if not files:
         # Otherwise the other files have the same boxes.
         kinds["keypoints"] = "detection_keypoints"
     for what, layout in kinds.items():
         if some := [(path, name) for path, name in every if what.split()[0] in name.lower()]:
-            read = _read_coco(tree, root, some)
-            yield [
-                Suggestion(f"the images with the {what} of COCO", {**one.settings, "layout": layout}) for one in read
-            ]
+            for one in _read_coco(tree, root, some):
+                yield Suggestion(f"the images with the {what} of COCO", {**one.settings, "layout": layout})
     data_files = _data_files(tree, [root])
     for path, name in data_files:
-        yield [_objects(YOLO, {"input": _below([root], path, name)})]
+        yield _objects(YOLO, {"input": _below([root], path, name)})
     has_names = any(YOLO_LIST.fullmatch(name) for path, _ in tree.walk() for name in tree.others(path))
-    if has_names or (not data_files and YOLO in find_formats(tree, [root])):
-        yield [_objects(YOLO, {"input": root, "source": "yolo"})]
+    if YOLO in find_formats(tree, [root]) and (has_names or not data_files):
+        yield _objects(YOLO, {"input": root, "source": "yolo"})
     for name in _find_mappings(tree, [root]):
         from beam_tfrecords.transforms.sources.annotated.recognition import suggest_mapping
 
-        yield [suggest_mapping(name)]
+        yield suggest_mapping(name)
     bases = find_voc(tree)
     if not bases and any(".xml" in {**folder.others} for _, folder in tree.walk()):
-        yield [_objects(VOC, {"input": root, "source": "voc"})]
+        yield _objects(VOC, {"input": root, "source": "voc"})
     if bases:
-        yield [_objects(VOC, _read_voc(root, bases))]
+        yield _objects(VOC, _read_voc(root, bases))
     with_masks = [base for base in bases if tree.images(join(base, "SegmentationClass"))]
     if with_masks:
         settings = {**_read_voc(root, with_masks), "layout": "segmentation"}
-        yield [Suggestion("the images with the masks of Pascal VOC", settings)]
+        yield Suggestion("the images with the masks of Pascal VOC", settings)
 
 
-def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) -> list[Suggestion]:
-    """Suggests reading COCO files with images next to them, in separate folders, or named by path below the root."""
+def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) -> Iterator[Suggestion]:
+    """Suggests reading COCO files with images next to them or in other folders."""
     settings: dict[str, Any] = {"input": [_below([root], path, name) for path, name in files]}
+    has_objects = any(_OBJECT.search(_read_start(path) + _read_end(path)) for path in settings["input"])
+    what, layout = ("objects", {"layout": "detection"}) if has_objects else ("classes", {})
     # Panoptic images are in a folder with the name of their file.
     masks = {name.removesuffix(".json") for _, name in files if "panoptic" in name.lower()}
     ends = [(one, one.rpartition("/")[2]) for one, folder in tree.walk() if folder.images]
-    folders = [one for one, end in ends if end not in masks and not is_mask_folder(end)]
-    named = [storage.join(root, one) if one else root for one in folders]
-    some = [settings] if all(tree.images(path) for path, _ in files) else []
-    # The paths in a file may begin below the root.
-    common = storage.join(root, posixpath.commonpath(folders)) if folders else root
-    every = itertools.groupby(([root], [common.rstrip("/")], named))
-    some += [{**settings, "image_root": roots} for roots, _ in every if 0 < len(roots) <= _MOST_FOLDERS]
-    return [_objects("COCO", one) for one in some] + [
-        Suggestion("the images with the classes of COCO", one) for one in some
-    ]
+    folders = [storage.join(root, one) for one, end in ends if end not in masks and not is_mask_folder(end)]
+    yield Suggestion(f"the images with the {what} of COCO", {**settings, **layout})
+    if len(folders) <= _MOST_FOLDERS and not all(tree.images(path) for path, _ in files):
+        yield Suggestion(f"the images with the {what} of COCO", {**settings, "image_root": folders, **layout})
 
 
 def _coco_files(tree: FolderTree, roots: Sequence[str]) -> list[tuple[str, str]]:
@@ -262,3 +289,9 @@ def _holds_data(path: str) -> bool:
 def _read_start(path: str) -> bytes:
     """Returns the first bytes of a file."""
     return storage.read_range(path, 0, min(storage.stat(path).size, _SNIFFED_BYTES))
+
+
+def _read_end(path: str) -> bytes:
+    """Returns the last bytes of a file."""
+    size = storage.stat(path).size
+    return storage.read_range(path, max(0, size - _SNIFFED_BYTES), min(size, _SNIFFED_BYTES))

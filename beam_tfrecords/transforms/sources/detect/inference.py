@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
+from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.class_files import is_class_file
 from beam_tfrecords.transforms.sources.detect.annotated import exclude
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
-    describe_annotations,
+    are_annotated,
     describe_documents,
-    find_annotations,
     find_formats,
 )
 from beam_tfrecords.transforms.sources.detect.interpretation import (
@@ -37,7 +37,6 @@ from beam_tfrecords.transforms.sources.detect.row_sidecars import (
 )
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
 from beam_tfrecords.transforms.sources.meaning.companions import (
     find_companions,
     find_rows_of_images,
@@ -186,8 +185,7 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     """Raises an error if there are annotations or split lists next to class folders, because either may be meant."""
     what = ""
     # Without the root, nothing is suggested.
-    is_named = request.root is None and describe_annotations(tree, request.folders) != ""
-    if is_named or any(fits for _, fits in find_annotations(tree, request)):
+    if are_annotated(tree, request):
         what = "annotations of their images"
     lists = name_split_lists(tree)
     are_new = not found.has_splits or _move_images(lists, found, tree, request.root)

@@ -30,7 +30,7 @@ def mask_end(suffix: str) -> re.Pattern[str]:
 
 
 def find_suffixes(images: Iterable[str], masks: Iterable[str], *, are_all: bool = True) -> dict[str, str] | None:
-    """Returns the suffix settings that pair masks with images; None if no suffixes do.
+    """Returns the suffix settings that pair masks with at least half of the images; None if no suffixes do.
 
     Args:
       images: names of some images, without extensions.
@@ -43,7 +43,8 @@ def find_suffixes(images: Iterable[str], masks: Iterable[str], *, are_all: bool 
         endings = _endings(masks, {name.removesuffix(image_suffix) for name in images})
         if endings:
             best = max(endings, key=lambda one: (not one, bool(_CLASSES.search(one)), endings[one]))
-            return _settings(best, image_suffix)
+            are_paired = 2 * endings[best] >= len(images) or not are_all
+            return _settings(best, image_suffix) if are_paired else None
     mask_suffix = "" if are_all else shared_ending(masks)
     return _settings(mask_suffix, shared) if mask_suffix else None
 

@@ -48,8 +48,10 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
     are_all = all(_knows_all(tree, path) for path in (*paired, *masks))
     names = _stems(tree.names(paired)), _stems(_numbered(tree.names(masks)))
     suffixes = find_suffixes(*names, are_all=are_all)
-    if suffixes is None and not {*map(plain_stem, names[0])}.isdisjoint(map(plain_stem, names[1])):
-        suffixes = {}
+    if suffixes is None:
+        plain = {*map(plain_stem, names[0])}
+        shared = plain.intersection(map(plain_stem, names[1]))
+        suffixes = {} if 2 * len(shared) >= len(plain) or (shared and not are_all) else None
     if not paired or suffixes is None:
         return None
     if base:
@@ -77,6 +79,8 @@ def find_suffixed_masks(tree: FolderTree, ending: str) -> dict[str, Any] | None:
     globs += [f"{glob.escape(path)}/**" for path in alone]
     images = {posixpath.splitext(name)[0] for name in names if not more.search(name)} - {*masks}
     suffixes = find_suffixes(images, masks)
+    if suffixes is None and all(_knows_all(tree, path) for path in tree.folders):
+        return None
     # As _cp_masks.
     if suffixes is None or not suffixes.get("mask_suffix", "").endswith(ending):
         suffixes = {"mask_suffix": ending}

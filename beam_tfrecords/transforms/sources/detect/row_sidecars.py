@@ -6,10 +6,11 @@ import itertools
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, TEXT_NAMES, is_split_name, plain_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import MOST_UNNAMED, one_hot_columns, suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
@@ -18,12 +19,6 @@ from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION, are
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.trial import (
-    FIRST_ROWS,
-    read_first_rows,
-    spread,
-    suppress_refusals,
-)
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, UNNAMED, all_numbers
 from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
@@ -37,8 +32,10 @@ from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, TableFile, open_table
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 
-# Number of tables to look at.
+# Number of tables to look at, of rows to read of each, and of values of a column.
 _MOST_TABLES = 8
+_FIRST_ROWS = 200
+_SPREAD = 5
 # Numbers of lists, of tables in which the labels of a folder are looked for, and of folders of the images of a list.
 _MOST_FILES = 24
 _MOST_PLACES = 12
@@ -63,6 +60,7 @@ _LEAST_ROWS, _LEAST_NAMED = 4, 3
 
 
 # Path -> table or list and its first rows.
+_Value = TypeVar("_Value")
 Tables: TypeAlias = Mapping[str, tuple[Table, Sequence[Mapping[str, Any]]]]
 
 
@@ -155,7 +153,7 @@ def read_tables(tree: FolderTree, root: str) -> Tables:
       tree: the folders.
       root: path of their root folder.
     """
-    read = {path: read_first_rows(storage.join(root, path)) for path in list_tables(tree)[:_MOST_TABLES]}
+    read = {path: _read_first_rows(storage.join(root, path)) for path in list_tables(tree)[:_MOST_TABLES]}
     return {path: found for path, found in read.items() if found is not None}
 
 
@@ -260,7 +258,7 @@ def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None
 
 def _read_cells(path: str) -> dict[str, list[Any]] | None:
     """Returns column -> cells of the first rows of a table; None if it has no rows."""
-    found = read_first_rows(path)
+    found = _read_first_rows(path)
     return {name: [row[name] for row in found[1]] for name in found[0].columns} if found else None
 
 
@@ -311,7 +309,7 @@ def _label_columns(settings: Mapping[str, str]) -> list[str]:
 
 def _find_place(values: Sequence[Any], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
     """Returns the folder and the extension with which the cells of a column lead to images; see `_find_folder`."""
-    some = spread(values)
+    some = _spread(values)
     words = [str(value) for value in some if isinstance(value, (str, int)) and str(value)]
     return _find_folder(words, of, tree, root) if len(words) == len(some) else None
 
@@ -351,6 +349,23 @@ def _split_in_name(path: str) -> str | None:
 def _words(path: str) -> list[str]:
     stem = _TRAIN_AND_VALIDATION.sub("train", posixpath.basename(path).rpartition(".")[0])
     return re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", stem)
+
+
+def _read_first_rows(path: str) -> tuple[TableFile, list[Mapping[str, Any]]] | None:
+    """Opens a table and reads its valid first rows; returns None if there are none."""
+    found = None
+    with suppress_refusals():
+        table = open_table(path)
+        found = table, table.head(table.columns, _FIRST_ROWS)
+    return found if found and found[1] else None
+
+
+def _spread(values: Sequence[_Value]) -> list[_Value]:
+    """Returns some values from all parts of the rows, because images of different parts may be in different folders.
+
+    Used to test whether the images that the values name exist.
+    """
+    return [*values[:: max(len(values) // _SPREAD, 1)], values[-1]]
 
 
 def _is_of_another_split(path: str, split: str) -> bool:
@@ -414,10 +429,10 @@ def name_split_inputs(paths: Sequence[str], root: str) -> list[str]:
 
 def _open_tables(paths: Sequence[str], root: str, kind: type[TableFile] = TableFile) -> Tables:
     """Returns path -> table and its first rows, whose columns have the names that all tables of a request give them."""
-    opened = {path: found[0] for path in paths if (found := read_first_rows(storage.join(root, path)))}
+    opened = {path: found[0] for path in paths if (found := _read_first_rows(storage.join(root, path)))}
     tables = {path: one for path, one in opened.items() if isinstance(one, kind)}
     alike = zip(tables, name_alike([*tables.values()]), strict=True)
-    return {path: (table, table.head(table.columns, FIRST_ROWS)) for path, table in alike}
+    return {path: (table, table.head(table.columns, _FIRST_ROWS)) for path, table in alike}
 
 
 def _read_list(path: str, tables: Tables, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:

@@ -27,7 +27,6 @@ from beam_tfrecords.transforms.sources.detect.row_sidecars import (
     name_label_lists,
 )
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.meaning.companions import find_files_of_images
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
@@ -45,23 +44,18 @@ _UNLABELLED = {"layout": "image"}
 def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestError:
     """Returns the error for an input with ambiguous folders, with suggested requests."""
     suggestions: list[Suggestion] = []
-    annotations = [*find_annotations(tree, request)]
-    for one in _suggestions(error, tree, request, [one for one, fits in annotations if fits]):
-        # Only so many are tried; masks of a few images would take the place of others.
+    for one in _suggestions(error, tree, request):
         # Several images of one sample have no mask.
-        is_tried = one.settings.get("layout") in _MASKS and request.root
-        if is_tried and ("images" in one.settings or not is_usable(request, one.settings)):
+        if one.settings.get("layout") in _MASKS and request.root and "images" in one.settings:
             continue
         one = _drop_globs(one, tree, request)
         if one.settings not in [other.settings for other in suggestions]:
             suggestions.append(one)
-        if len(suggestions) == _MOST_SUGGESTIONS:
+        if len({one.meaning for one in suggestions}) == _MOST_SUGGESTIONS:
             break
     has_rows = any({"label_column", "label_columns", "source"} & one.settings.keys() for one in suggestions)
     if request.by_folders and not has_rows and not error.has_lists:
         suggestions += itertools.islice(find_unclear_tables(tree, request), _MOST_TABLES)
-    # The trial says why these do not fit.
-    suggestions += [one for one, fits in annotations if not fits]
     more = _describe_sidecars(tree, request, suggestions, error.found)
     if request.spec.source in ("image_folder", "filename_pattern"):
         # The source in the request may not fit a pattern or a table.
@@ -105,7 +99,7 @@ def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Suggest
 
 def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Yields suggestions that read files next to the images instead of folder labels."""
-    yield from (one for one, fits in find_annotations(tree, request) if fits)
+    yield from find_annotations(tree, request)
     if request.by_folders:
         rows = [*itertools.islice(find_rows(tree, request), _MOST_TABLES)]
         yield from rows or itertools.islice(find_unclear_tables(tree, request), _MOST_TABLES)
@@ -123,13 +117,11 @@ def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
         yield Suggestion("the samples of a WebDataset", {"source": "webdataset"})
 
 
-def _suggestions(
-    error: UnclearError, tree: FolderTree, request: Request, annotations: Sequence[Suggestion]
-) -> Iterator[Suggestion]:
-    """Yields all suggestions, the most certain ones first; `annotations` are those that read annotations."""
+def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+    """Yields all suggestions, the most certain ones first."""
     samples = [*_find_samples(tree, request)]
     yield from samples
-    yield from annotations
+    yield from find_annotations(tree, request)
     followed = _answer(error, tree, request, Suggestion("", {}), _MOST_ANSWERS)
     if Content.MASK in request.needs.contents:
         says_masks = bool(request.spec.mask_settings)
