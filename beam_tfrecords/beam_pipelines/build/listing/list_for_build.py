@@ -133,7 +133,7 @@ def _list_or_cut(spec: BuildSpec, source: Source, folder: str, *, quiet: bool) -
     try:
         # Everything that the listing has started ends with the block.
         with contextlib.nullcontext() if quiet else ListingLine(spec.input):
-            return list_here(spec, source, folder, may_cut=True)
+            return list_here(spec, source, folder, cut=source.cut)
     except CutError as cut:
         return cut.partitions
 

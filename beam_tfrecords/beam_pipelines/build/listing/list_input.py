@@ -7,7 +7,8 @@ import gc
 import hashlib
 import itertools
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.listing.finish_listing import finish_listing, plan_listing
@@ -31,6 +32,8 @@ from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
+Cut: TypeAlias = Callable[[int], Sequence[Partition]]
+
 
 @dataclasses.dataclass(frozen=True)
 class ListedInput:
@@ -53,7 +56,9 @@ class ListedInput:
     read_with: Mapping[str, str] | None = None
 
 
-def list_input(spec: BuildSpec, source: Source, folder: str, *, max_file_size: int) -> ListedInput:
+def list_input(
+    spec: BuildSpec, source: Source, folder: str, *, max_file_size: int, most: int | None = None
+) -> ListedInput:
     """Lists an input in this process, for callers that build nothing; writes nothing outside the folder.
 
     Args:
@@ -61,39 +66,42 @@ def list_input(spec: BuildSpec, source: Source, folder: str, *, max_file_size: i
       source: the opened source.
       folder: folder for chunk files and copies.
       max_file_size: as in `IndexPlan`.
+      most: number of samples of a whole after which the listing ends; None lists all.
 
     Raises:
       RequestError: the input cannot be read, or does not fit the request.
       BuildError: a service fault.
+      CutError: the input has more samples.
     """
     check_source(spec, source)
     if source.is_whole:
-        return list_here(spec, source, BuildFolder(folder).listing)
+        cut = None if most is None else lambda count: [WHOLE] if count > most else []
+        return list_here(spec, source, BuildFolder(folder).listing, cut=cut)
     plan = plan_index(spec, source, folder, max_file_size=max_file_size)
     for partition in source.partitions:
         index_partition(partition, plan=plan)
     return collect_listing(spec, source, folder, source.partitions)
 
 
-def list_here(spec: BuildSpec, source: Source, folder: str, *, may_cut: bool = False) -> ListedInput:
+def list_here(spec: BuildSpec, source: Source, folder: str, *, cut: Cut | None = None) -> ListedInput:
     """Lists a whole in this process.
 
     Args:
       spec: the request, with its layout.
       source: the opened source.
       folder: folder for chunk files.
-      may_cut: whether workers may list it instead.
+      cut: number of samples so far -> partitions that end this listing, or none to go on.
 
     Raises:
       RequestError, BuildError: as `list_input`.
-      CutError: workers are faster.
+      CutError: `cut` has ended the listing.
     """
 
     def attempt() -> tuple[Listing, Tally]:
         tally = Tally()
         with StagingFiles(folder, "whole") as staging:
             samples = source.read(WHOLE, tally, staging)
-            refs = _until_cut(source, samples) if may_cut else samples
+            refs = samples if cut is None else _until_cut(cut, samples)
             return write_listing(refs, folder, plan=plan_listing(spec, source), tally=tally), tally
 
     # Listing creates no reference cycles, and searching all modules for them would take a fifth of its time.
@@ -109,7 +117,7 @@ def list_here(spec: BuildSpec, source: Source, folder: str, *, may_cut: bool = F
 
 
 class CutError(Exception):
-    """Workers list an input faster than this process.
+    """The listing of a whole has ended early: workers list it faster, or it has more samples than are wanted.
 
     Attributes:
       partitions: partitions of the input.
@@ -120,17 +128,17 @@ class CutError(Exception):
         self.partitions = partitions
 
 
-def _until_cut(source: Source, samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef | RefColumns]:
-    """Yields the samples of a whole, until its source cuts it.
+def _until_cut(cut: Cut, samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef | RefColumns]:
+    """Yields the samples of a whole, until it is cut.
 
     Raises:
-      CutError: the source cuts it.
+      CutError: it is cut.
     """
     count = 0
     for sample in itertools.chain([None], samples):
         if sample is not None:
             count += len(sample) if isinstance(sample, RefColumns) else 1
-        if partitions := source.cut(count):
+        if partitions := cut(count):
             raise CutError(partitions)
         if sample is not None:
             yield sample

@@ -19,7 +19,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.listing.source_opening import check_source, open_spec_source
+from beam_tfrecords.beam_pipelines.build.listing.list_input import CutError, list_input
+from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
 from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content
@@ -33,7 +34,14 @@ from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.layouts import NAME_PATTERNS
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, name_inputs
-from beam_tfrecords.transforms.sources.meaning.coverage import Coverage, Trial, decide, describe_coverage, measure
+from beam_tfrecords.transforms.sources.meaning.coverage import (
+    MOST_LISTED,
+    Coverage,
+    Trial,
+    decide,
+    describe_coverage,
+    measure,
+)
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn, find_drawn_ends
 from beam_tfrecords.transforms.sources.names import printable, stem_of
@@ -75,11 +83,13 @@ _MOST_TRIED = 16
 _DEEPEST = 3
 # Seconds after which a refusal with an offer tries no further ones.
 _MOST_SECONDS = 30
-# An input of more samples, or of larger containers, is listed only in part.
-_MOST_LISTED = 1000
+# Larger containers are not listed. Of more samples, some are judged, from all parts of the input, because its classes
+# and splits lie one after the other.
+_MOST_JUDGED = 20_000
 _MOST_BYTES = 64 << 20
 # Share of samples that may fail, if the request does not allow more.
 _MOST_FAILED = 0.5
+_UNTRIED = Trial.of((), frozenset(), is_whole=False)
 
 
 @contextlib.contextmanager
@@ -298,7 +308,7 @@ class _Trials:
                 self.unnamed.append(suggestion)
             elif error.code == "missing_extra":
                 command = error.message.rpartition("need an extra: ")[2]
-                untried = measure(self._facts, Trial.of((), frozenset(), is_whole=False))
+                untried = measure(self._facts, _UNTRIED)
                 yield dataclasses.replace(suggestion, meaning=f"{suggestion.meaning}, after {command}"), untried
             elif error.code in _IMPLAUSIBLE:
                 # A format of boxes that do not fit their images is not the right one.
@@ -335,15 +345,11 @@ def try_reading(spec: BuildSpec) -> Trial | None:
     """
     opened, source = open_spec_source(spec)
     if source.pipeline is not None or sum(one.size for one in source.partitions) > _MOST_BYTES:
-        return Trial.of((), frozenset(), is_whole=False)
-    if source.is_whole:
-        check_source(opened, source)
-        refs = list(itertools.islice(source.samples(), _MOST_LISTED + 1))
-        if len(refs) > _MOST_LISTED:
-            refs = _read_folders(refs, source)
-            return _judge(refs, opened, is_whole=False)
-        opened, source = open_spec_source(spec)
-    refs, lost = _list(opened, source)
+        return _UNTRIED
+    try:
+        refs, lost = _list(opened, source)
+    except CutError:
+        return _try_some(*open_spec_source(spec))
     shares_keys = opened.group_rows or source.description.last_member_wins
     keys = Counter() if shares_keys else Counter((ref.split, ref.key) for ref in refs)
     repeated = sum(count for count in keys.values() if count > 1)
@@ -351,20 +357,24 @@ def try_reading(spec: BuildSpec) -> Trial | None:
     return trial and dataclasses.replace(trial, lost=lost)
 
 
-def _read_folders(refs: list[SampleRef], source: Source) -> list[SampleRef]:
-    """Returns the first samples with the labels and splits that their folders give.
-
-    Raises:
-      RequestError: the folders are ambiguous.
-    """
-    if not source.description.is_inferred_later:
-        return refs
-    folders = FolderSummary()
-    for ref in refs:
-        if ref.failure is None:
-            folders.add_image(ref.key)
-    meaning = source.finish(folders, Tally()).meaning
-    return refs if meaning is None else [ref for batch in RefColumns.of(refs) for ref in meaning.apply(batch)]
+def _try_some(spec: BuildSpec, source: Source) -> Trial | None:
+    """Returns what some of the first samples of a large input have; see `try_reading`."""
+    wanted = (ref for ref in source.samples() if spec.skips_path(ref.key) is None)
+    refs = list(itertools.islice(wanted, MOST_LISTED))
+    # Classes and splits lie one after the other.
+    some = refs[:: len(refs) // _MOST_JUDGED + 1]
+    if source.description.is_inferred_later:
+        folders = FolderSummary()
+        for ref in refs:
+            if ref.failure is None:
+                folders.add_image(ref.key)
+        try:
+            meaning = source.finish(folders, Tally()).meaning
+        except RequestError:
+            # A part of the folders may be ambiguous where all are not.
+            return _UNTRIED
+        some = some if meaning is None else [ref for batch in RefColumns.of(some) for ref in meaning.apply(batch)]
+    return _judge(some, spec, is_whole=False)
 
 
 def _list(spec: BuildSpec, source: Source) -> tuple[list[SampleRef], Sequence[str]]:
@@ -372,11 +382,10 @@ def _list(spec: BuildSpec, source: Source) -> tuple[list[SampleRef], Sequence[st
     # Only refused requests need these modules here.
     from beam_tfrecords.beam_pipelines.build.checks.split_lists import check_split_lists
     from beam_tfrecords.beam_pipelines.build.identity import make_ledger
-    from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
     from beam_tfrecords.transforms.listing.listing import read_refs
 
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
-        listed = list_input(spec, source, folder, max_file_size=spec.max_file_size)
+        listed = list_input(spec, source, folder, max_file_size=spec.max_file_size, most=MOST_LISTED)
         listing, tally, source = listed.listing, listed.tally, listed.source
         classes = check_listing(spec, source, listing, tally)
         # Whoever names a folder means the lists beside its tables, too.

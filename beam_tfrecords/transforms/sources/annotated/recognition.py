@@ -42,8 +42,8 @@ _ALIKE = (frozenset(LINES), frozenset({".csv", ".tsv"}))
 # Documents of each extension to read, samples of each, and files to list.
 _MOST_DOCUMENTS, _MOST_SAMPLES, _MOST_LISTED = 3, 20, 5000
 _MOST_BYTES = 64 << 20
-# How much of a list of samples or of rows to read: room for a few samples with many polygons.
-_START_BYTES = 1 << 20
+# How much of a list of samples, or of rows, to read: room for a few samples with many polygons.
+_START_BYTES, _START_OF_ROWS = 1 << 20, 64 << 10
 # A word that a program adds to each line, such as a score, changes nothing.
 _MOST_WORDS = 2
 # Number of documents whose mappings are kept, because several notes and offers of one request ask for them.
@@ -185,8 +185,10 @@ def extension_of(path: str) -> str:
 
 def _read_first(mapping: DocumentMapping, file: storage.FileEntry) -> Sequence[Any]:
     """Returns the first samples of a document; none if it is damaged."""
+    has_rows = mapping.columns or extension_of(file.path) in (*ROWS, *LINES)
     try:
-        return list(itertools.islice(read_samples(file, mapping, most_bytes=_START_BYTES), _MOST_SAMPLES))
+        samples = read_samples(file, mapping, most_bytes=_START_OF_ROWS if has_rows else _START_BYTES)
+        return list(itertools.islice(samples, _MOST_SAMPLES))
     except SampleError:
         return ()
 

@@ -15,6 +15,8 @@ from beam_tfrecords.transforms.sources.meaning.facts import Facts
 from beam_tfrecords.transforms.sources.names import printable
 
 MOST_OFFERS = 5
+# Of an input with more samples, only some are looked at.
+MOST_LISTED = 20_000
 _MOST_NAMED = 3
 # With fewer labels, each may have a class of its own.
 _MANY = 8
@@ -30,7 +32,7 @@ class Trial:
 
     Attributes:
       contents: contents that the layout needs.
-      samples: number of samples.
+      samples: number of samples that were looked at.
       labelled: number of samples with a label or an object.
       splits: their splits.
       labels: label or class of an object -> its number.
@@ -78,7 +80,7 @@ class Trial:
         return 1 < len(found) == len(self.labels) and all(says_little for _, says_little in found)
 
     @classmethod
-    def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool) -> Trial:
+    def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool, listed: int = 0) -> Trial:
         """Counts the contents that a layout needs and the valid ones of some references have."""
         valid = [ref for ref in refs if ref.failure is None]
         labels: dict[Scalar, int] = {}
@@ -202,9 +204,11 @@ def describe_coverage(coverage: Coverage) -> str:
     trial, left = coverage.trial, coverage.left
     of = f" of {coverage.total:,}" if coverage.total > trial.num_images else ""
     words = [f"{trial.num_images:,}{of} {_plural('image', coverage.total or trial.num_images)}"]
-    if not (trial.is_whole and trial.num_images):
-        more = "" if trial.is_whole else "more than "
-        words = [f"{more}{trial.samples - (not trial.is_whole):,} {_plural('sample', trial.samples)}"]
+    at_least = "" if trial.is_whole else "at least "
+    if not trial.is_whole:
+        words = [f"more than {MOST_LISTED:,} samples"]
+    elif not trial.num_images:
+        words = [f"{trial.samples:,} {_plural('sample', trial.samples)}"]
     if not trial.samples:
         return ""
     if len(trial.splits) > 1:
@@ -213,7 +217,7 @@ def describe_coverage(coverage: Coverage) -> str:
         words += [f"{trial.objects:,} {_plural('object', trial.objects)}"] * bool(trial.objects)
         words += [f"{len(trial.masks):,} {_plural('mask', len(trial.masks))}"] * bool(trial.masks)
     count = len(trial.labels)
-    words += [f"{count:,} {'class' if count == 1 else 'classes'}"] * bool(count)
+    words += [f"{at_least}{count:,} {'class' if count == 1 else 'classes'}"] * bool(count)
     shown = f"leaves {', '.join(left[:_MOST_NAMED])}{', …' if len(left) > _MOST_NAMED else ''}" if left else ""
     return "; ".join(filter(None, (", ".join(words), coverage.implausible, shown)))
 
