@@ -275,7 +275,7 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
 
     first = sorted(itertools.islice(read_refs(listing), _FIRST), key=lambda ref: ref.key)
     refs = [ref for ref in first if MASK in ref.images]
-    tables, counts = dict[str, MaskColors](), list[int]()
+    tables, counts, deep = dict[str, MaskColors](), list[int](), list[str]()
     for ref in refs:
         data = read_image(ref.images[MASK], size=0, max_file_size=spec.max_file_size)
         if isinstance(data, SampleError):
@@ -285,14 +285,10 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
                 numbers = find_all(data, spec.image)
             if numbers == [0, 255] and not spec.image.mask_values:
                 tally.notes.append("the masks have the numbers 0 and 255; `mask_values=0:0,255:1` stores 255 as 1")
-            if not isinstance(numbers, SampleError) and numbers[-1] >> spec.image.mask_bit_depth:
-                raise RequestError(
-                    f"`input={', '.join(spec.input)}`: the mask of {printable(ref.key)} has the number {numbers[-1]}; "
-                    "8 bits hold up to 255",
-                    [Suggestion("masks of 16 bits", {"mask_bit_depth": 16})],
-                    code="deep_masks",
-                )
-            return
+            if isinstance(numbers, SampleError) or not numbers[-1] >> spec.image.mask_bit_depth:
+                return
+            deep.append(f"the mask of {printable(ref.key)} has the number {numbers[-1]}")
+            continue
         if not counts:
             tables = {name: read_mask_colors(name) for name in NAMED} | dict(_find_color_tables(spec, refs))
         with isolated(find_tables, spec.image_timeout) as find:
@@ -303,6 +299,12 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
         counts.append(count)
         tables = {name: tables[name] for name in named}
     where = f"`input={', '.join(spec.input)}`"
+    if deep:
+        raise RequestError(
+            f"{where}: {deep[0]}; 8 bits hold up to 255",
+            [Suggestion("masks of 16 bits", {"mask_bit_depth": 16})],
+            code="deep_masks",
+        )
     if min(counts, default=0) > _MOST_COLORS:
         raise RequestError(
             f"{where}: the mask of {printable(refs[0].key)} has {counts[0]:,} colors, like a "

@@ -137,10 +137,13 @@ def find_unclear_tables(tree: FolderTree, request: Request) -> Iterator[Suggesti
             if len(group) > 1:
                 lacking = {*cells} - {*[*opened.values()][-1][0].columns}
                 settings: dict[str, Any] = {"input": name_split_inputs(group, root)}
+                meaning = f"the rows of {', '.join(group)}"
                 # Words that the test table lacks are the label.
                 if len(lacking) == 1 and not all_numbers([*map(str, cells[min(lacking)])]):
-                    group, settings = group[:1], {"input": storage.join(root, group[0]), "label_column": min(lacking)}
-                yield Suggestion(f"the rows of {', '.join(group)}", {**source, **settings})
+                    settings = {"input": storage.join(root, group[0]), "label_column": min(lacking)}
+                    meaning = f"the rows of {group[0]}, the classes in column {min(lacking)!r}"
+                    group = group[:1]
+                yield Suggestion(meaning, {**source, **settings})
             # The test images of a competition have no labels.
             inputs = ((one, name_split_inputs([one], root)[0]) for one in group)
             yield from (Suggestion(f"the rows of {one}", {**source, "input": path}) for one, path in inputs)
