@@ -19,7 +19,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import resolve_arrays
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
-from beam_tfrecords.beam_pipelines.build.listing.list_input import CutError, list_input
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
 from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
@@ -346,6 +345,9 @@ def try_reading(spec: BuildSpec) -> Trial | None:
     opened, source = open_spec_source(spec)
     if source.pipeline is not None or sum(one.size for one in source.partitions) > _MOST_BYTES:
         return _UNTRIED
+    # Only refused requests need this module here.
+    from beam_tfrecords.beam_pipelines.build.listing.list_input import CutError
+
     try:
         refs, lost = _list(opened, source)
     except CutError:
@@ -382,6 +384,7 @@ def _list(spec: BuildSpec, source: Source) -> tuple[list[SampleRef], Sequence[st
     # Only refused requests need these modules here.
     from beam_tfrecords.beam_pipelines.build.checks.split_lists import check_split_lists
     from beam_tfrecords.beam_pipelines.build.identity import make_ledger
+    from beam_tfrecords.beam_pipelines.build.listing.list_input import list_input
     from beam_tfrecords.transforms.listing.listing import read_refs
 
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
@@ -427,8 +430,9 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     failed += repeated
     most = max(spec.max_failures, _MOST_FAILED) * len(refs)
     if is_empty or failed + lacking > most or lacking > spec.max_failures * len(refs):
-        if reason := next((ref.failure for ref in refs if ref.failure), None):
-            raise RequestError(reason[1], code=reason[0])
+        if reasons := [(ref.key, ref.failure) for ref in refs if ref.failure]:
+            _, (code, message) = min(reasons)
+            raise RequestError(message, code=code)
         return None
     trial = Trial.of(refs, layout.required, is_whole=is_whole)
     if spec.label_pattern or spec.class_names or trial.is_bare:

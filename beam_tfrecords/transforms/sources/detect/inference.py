@@ -87,7 +87,7 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     else:
         has_pattern = Content.LABEL in request.needs.contents
         why = "`label_pattern` gives the labels" if has_pattern else "the layout stores no labels"
-    classes = () if Content.LABEL in request.needs.contents else _describe_classes(found, tree)
+    classes = () if Content.LABEL in request.needs.contents else _describe_classes(tree)
     notes += [f"{request.where}: {one}" for one in (*(f"{why}; not read: {file}" for file in files), *classes)]
     return found, notes
 
@@ -117,10 +117,11 @@ def _looks_for_classes(request: Request) -> bool:
     return bool(request.folders) and storage.archive_of(request.folders[0]) is None
 
 
-def _describe_classes(found: Interpretation, tree: FolderTree) -> Iterator[str]:
-    """Yields a note on folders that may be classes, for a layout without labels."""
-    folders = {found.place(f"{path}/")[0] for path, folder in tree.walk() if folder.images and path}
-    yield from describe_unstored("folders", filter(None, folders))
+def _describe_classes(tree: FolderTree) -> Iterator[str]:
+    """Yields a note on folders that may be classes, for a layout without labels: the first that differ."""
+    paths = [[one for one in path.split("/") if not is_known(one)] for path, folder in tree.walk() if folder.images]
+    levels = (set(names) - {""} for names in itertools.zip_longest(*paths, fillvalue=""))
+    yield from describe_unstored("folders", next((names for names in levels if len(names) > 1), ()))
 
 
 def describe_unstored(what: str, names: Iterable[str]) -> Iterator[str]:

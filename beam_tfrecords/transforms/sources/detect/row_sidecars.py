@@ -131,7 +131,7 @@ def find_unclear_tables(tree: FolderTree, request: Request) -> Iterator[Suggesti
         opened = _open_tables(group, root)
         table, rows = next(iter(opened.values()), (None, ()))
         # Names alone say the splits.
-        columns = [] if table is None or has_names_only(table) else table.columns
+        columns = [] if table is None or has_names_only(table) or len(table.columns) < 2 else table.columns
         cells = {name: [row[name] for row in rows] for name in columns}
         if any(_name_images(one, tree.image_stems) or _find_place(one, group[0], tree, root) for one in cells.values()):
             if len(group) > 1:

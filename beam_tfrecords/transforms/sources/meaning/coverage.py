@@ -73,6 +73,10 @@ class Trial:
         """Whether only images, or only columns, are stored."""
         return self.contents in ({Content.IMAGE}, {Content.COLUMNS})
 
+    def says_more_than(self, single: Trial) -> bool:
+        """Whether it has several labels or objects, or contents that a reading of a single label lacks."""
+        return len(self.labels) > 1 or bool(self.objects or self.masks) or not self.contents <= single.contents
+
     @property
     def are_splits(self) -> bool:
         """Whether the classes have names of splits, as train2017 and val2017 have."""
@@ -80,7 +84,7 @@ class Trial:
         return 1 < len(found) == len(self.labels) and all(says_little for _, says_little in found)
 
     @classmethod
-    def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool, listed: int = 0) -> Trial:
+    def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool) -> Trial:
         """Counts the contents that a layout needs and the valid ones of some references have."""
         valid = [ref for ref in refs if ref.failure is None]
         labels: dict[Scalar, int] = {}
@@ -180,7 +184,6 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
     Args:
       tried: offers and their coverage, in the order that decides between equals.
     """
-    has_several = any(len(other.trial.labels) != 1 and not other.trial.is_bare for _, other in tried)
 
     def rank(one: tuple[_Offer, Coverage]) -> tuple[bool, ...]:
         coverage = one[1]
@@ -189,7 +192,8 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
         is_single = len(coverage.trial.labels) == 1 and not (coverage.trial.objects or coverage.trial.masks)
         # What annotates the images says more than one class of all.
         is_guess = is_single and coverage.leaves_texts
-        are_few = coverage.implausible != "" or (is_single and has_several)
+        says_less = is_single and any(other.trial.says_more_than(coverage.trial) for _, other in tried)
+        are_few = coverage.implausible != "" or says_less
         return are_no_classes, is_guess, coverage.trial.is_bare, is_part, are_few
 
     offers: list[tuple[_Offer, Coverage]] = []

@@ -11,6 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.storage.members import MemberError
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, names_several
 from beam_tfrecords.transforms.sources.names import has_extension, is_about_folder, skipped_kind, stem_of
+from beam_tfrecords.transforms.sources.registry import source_of_file
 
 _MOST_FILES = 20_000
 # Extensions of tables, lists and documents; of more files of one extension in a folder, each may belong to an image.
@@ -87,10 +88,13 @@ def summarise(inputs: Sequence[str]) -> Facts:
         files = _MOST_FILES  # The rest of a damaged archive is unknown.
     groups = [FileGroup(folder, frozenset(paths)) for (folder, _), paths in sorted(found.items())]
     stems = {stem_of(path) for group in groups for path in group.paths}
+    # A tar with texts beside its images is a WebDataset, which reads them.
+    is_tar = any(source_of_file(storage.archive_of(root) or "") == "tar" for root in roots)
+    left = [[path for path in paths if not is_tar or stem_of(path) not in stems] for paths in texts.values()]
     few = [
         path
-        for paths in texts.values()
+        for paths in left
         if len(paths) <= _FEW or (len(paths) <= _MANY and 2 * sum(stem_of(one) in stems for one in paths) < len(paths))
         for path in sorted(paths)
     ]
-    return Facts(roots, groups, few, files < _MOST_FILES, len(few) < sum(map(len, texts.values())))
+    return Facts(roots, groups, few, files < _MOST_FILES, len(few) < sum(map(len, left)))
