@@ -140,17 +140,21 @@ def are_annotated(tree: FolderTree, request: Request) -> bool:
 
 
 def _annotates(tree: FolderTree, root: str, path: str) -> bool:
-    """Whether a document has the name of an image, or begins with names of images."""
+    """Whether a document has the name of an image, or names images where it begins or ends."""
     if stem_of(path) in tree.image_stems:
         return True
-    text = _read_start(storage.join(root, path)).decode(errors="replace").replace("\\", "/")
-    names = [one for one in _QUOTED.findall(text) if is_image_name(one)][:_MOST_LOOKED_INTO]
-    folders = ["", *(folder for folder, held in tree.walk() if held.images)][:_MOST_FOLDERS]
+    whole = storage.join(root, path)
+    text = (_read_start(whole) + _read_end(whole)).decode(errors="replace").replace("\\", "/")
+    names = [one for one in _QUOTED.findall(text) if is_image_name(one)]
+    if not tree.image_names.isdisjoint(map(posixpath.basename, names)):
+        return True
+    # Of a large folder, only some names are known; to ask a store for each would take minutes.
+    places = [] if storage.has_scheme(root) else ["", *(folder for folder, held in tree.walk() if held.images)]
     return any(
         storage.is_file(storage.join(root, join(folder, one)))
-        for name in names
+        for name in names[:_MOST_LOOKED_INTO]
         for one in {name, posixpath.basename(name)}
-        for folder in folders
+        for folder in places[:_MOST_FOLDERS]
     )
 
 
