@@ -82,9 +82,8 @@ _MOST_TRIED = 16
 _DEEPEST = 3
 # Seconds after which a refusal with an offer tries no further ones.
 _MOST_SECONDS = 30
-# Larger containers are not listed. Of more samples, some are judged, from all parts of the input, because its classes
-# and splits lie one after the other.
-_MOST_JUDGED = 20_000
+# Of more samples than are listed, so many are looked at. Larger containers are not listed.
+_MOST_JUDGED = 1000
 _MOST_BYTES = 64 << 20
 # Share of samples that may fail, if the request does not allow more.
 _MOST_FAILED = 0.5

@@ -232,7 +232,7 @@ def _plural(word: str, count: int) -> str:
 
 def _find_implausible(trial: Trial) -> str:
     if trial.failed:
-        return f"{trial.failed:,} of {trial.samples:,} would be rejected"
+        return f"{trial.failed:,} of {trial.samples:,}{' looked at' * (not trial.is_whole)} would be rejected"
     if trial.drawn:
         return f"the images of {', '.join(map(printable, trial.drawn[:_MOST_NAMED]))} look like masks"
     if trial.lost and not trial.is_bare:
