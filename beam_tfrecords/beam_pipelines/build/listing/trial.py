@@ -403,6 +403,8 @@ def _list(spec: BuildSpec, source: Source) -> tuple[list[SampleRef], Sequence[st
 
 def _without_folder(ref: SampleRef, folder: str) -> SampleRef:
     """Returns a sample without the temporary folder of its files, so that those of two trials can be compared."""
+    if not any(one.uri.startswith(folder) for one in ref.images.values()):
+        return ref
     images = {name: dataclasses.replace(one, uri=one.uri.removeprefix(folder)) for name, one in ref.images.items()}
     return dataclasses.replace(ref, images=images)
 

@@ -43,7 +43,7 @@ _ALIKE = (frozenset(LINES), frozenset({".csv", ".tsv"}))
 _MOST_DOCUMENTS, _MOST_SAMPLES, _MOST_LISTED = 3, 20, 5000
 _MOST_BYTES = 64 << 20
 # How much of a list of samples, or of rows, to read: room for a few samples with many polygons.
-_START_BYTES, _START_OF_ROWS = 1 << 20, 64 << 10
+_START_BYTES, _START_OF_ROWS = 1 << 20, 16 << 10
 # A word that a program adds to each line, such as a score, changes nothing.
 _MOST_WORDS = 2
 # Number of documents whose mappings are kept, because several notes and offers of one request ask for them.
