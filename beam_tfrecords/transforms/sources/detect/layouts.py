@@ -560,12 +560,13 @@ def _around_classes(level: Level) -> Interpretation | None:
     if not level.tree.below(path) and "/" in path:
         path = path.rpartition("/")[0]
     meaning, is_whole = f"the folders in {path} as classes", list(level.bases.values()) == [None]
-    name = level.names[0]
+    name, classes = level.names[0], level.tree.below(path)
     raise UnclearError(
         f"all images are in the folder {printable(first)}, which would be the only class, but it holds the folders "
         f"{show_names(level.inner[name])}",
         [Suggestion(meaning, {"input": level.request.path(path)})] if level.request.root and is_whole else [],
-        [Suggestion(meaning, {"label_pattern": level.request.class_pattern(depth_of(path))})],
+        # Lists of splits name the images from the root on.
+        [Suggestion(f"the classes {_first(classes)}", {"label_pattern": level.request.class_pattern(depth_of(path))})],
         [Suggestion(f"the class {name}", {"class_names": name})],
         code="single_class",
     )
