@@ -316,7 +316,7 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
             f"{where}: the masks have colors, for example the mask of {printable(refs[0].key)}, and nothing says which "
             "class a color stands for; name a file with the classes of the colors in `mask_colors`",
             [
-                # A known palette is a guess, which a table of the dataset answers. Black is rather no void.
+                # A known palette is a guess, which a table of the dataset answers. Black is seldom void.
                 Suggestion(f"the colors of {_describe_colors(name, tables[name])}", {"mask_colors": name})
                 for name in sorted(
                     tables.keys() - NAMED or tables, key=lambda one: (dict(tables[one].numbers).get(0) == VOID, one)

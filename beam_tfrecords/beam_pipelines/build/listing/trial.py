@@ -82,7 +82,7 @@ _MOST_TRIED = 16
 _DEEPEST = 3
 # Seconds after which a refusal with an offer tries no further ones.
 _MOST_SECONDS = 30
-# Of more samples than are listed, so many are looked at. Larger containers are not listed.
+# Number of samples of a larger input to look at, and size of the containers that are listed.
 _MOST_JUDGED = 1000
 _MOST_BYTES = 64 << 20
 # Share of samples that may fail, if the request does not allow more.

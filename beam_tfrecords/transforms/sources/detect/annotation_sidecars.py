@@ -143,12 +143,11 @@ def _annotates(tree: FolderTree, root: str, path: str) -> bool:
     """Whether a document has the name of an image, or names images where it begins or ends."""
     if stem_of(path) in tree.image_stems:
         return True
-    whole = storage.join(root, path)
-    text = (_read_start(whole) + _read_end(whole)).decode(errors="replace").replace("\\", "/")
+    text = _read_ends(storage.join(root, path)).decode(errors="replace").replace("\\", "/")
     names = [one for one in _QUOTED.findall(text) if is_image_name(one)]
     if not tree.image_names.isdisjoint(map(posixpath.basename, names)):
         return True
-    # Of a large folder, only some names are known; to ask a store for each would take minutes.
+    # Only some names of a large folder are known, and asking a store for each of them would take minutes.
     places = [] if storage.has_scheme(root) else ["", *(folder for folder, held in tree.walk() if held.images)]
     return any(
         storage.is_file(storage.join(root, join(folder, one)))
@@ -209,7 +208,7 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]
 def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) -> Iterator[Suggestion]:
     """Suggests reading COCO files with images next to them or in other folders."""
     settings: dict[str, Any] = {"input": [_below([root], path, name) for path, name in files]}
-    has_objects = any(_OBJECT.search(_read_start(path) + _read_end(path)) for path in settings["input"])
+    has_objects = any(_OBJECT.search(_read_ends(path)) for path in settings["input"])
     what, layout = ("objects", {"layout": "detection"}) if has_objects else ("classes", {})
     # Panoptic images are in a folder with the name of their file.
     masks = {name.removesuffix(".json") for _, name in files if "panoptic" in name.lower()}
@@ -295,7 +294,8 @@ def _read_start(path: str) -> bytes:
     return storage.read_range(path, 0, min(storage.stat(path).size, _SNIFFED_BYTES))
 
 
-def _read_end(path: str) -> bytes:
-    """Returns the last bytes of a file."""
-    size = storage.stat(path).size
-    return storage.read_range(path, max(0, size - _SNIFFED_BYTES), min(size, _SNIFFED_BYTES))
+def _read_ends(path: str) -> bytes:
+    """Returns the first bytes of a file, and those of its last bytes that are not among these."""
+    start, size = _read_start(path), storage.stat(path).size
+    left = min(size - len(start), _SNIFFED_BYTES)
+    return start + storage.read_range(path, size - left, left) if left else start

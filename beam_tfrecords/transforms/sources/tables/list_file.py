@@ -134,7 +134,7 @@ def open_list(path: str, start: bytes, *, has_rest: bool = False) -> ListTable |
     if columns is None:
         return None
     are_plain = columns[0] == IMAGE and all(name == LABEL or name.startswith(UNNAMED) for name in columns[1:])
-    # Numbers are no words, nor are unique ones beside words.
+    # Numbers are not words, and neither are unique numbers beside words.
     are_words = not any(counts(cells) and all(map(str.isdecimal, cells)) for cells in by_column[1:])
     are_words &= not all(map(all_numbers, by_column[1:]))
     has_words = is_even and delimiter is None and are_plain and are_words
