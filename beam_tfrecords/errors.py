@@ -16,6 +16,9 @@ from typing import Any
 
 from beam_tfrecords.escaping import escape
 
+# What the meaning of a suggestion without labels ends with.
+_UNLABELLED = "without labels"
+
 
 @dataclasses.dataclass(frozen=True)
 class Suggestion:
@@ -35,6 +38,10 @@ class Suggestion:
         """Returns both, one after the other; of what the other replaces, the meaning says nothing."""
         is_replaced = self.settings.keys() <= other.settings.keys()
         said = [one for one in ("" if is_replaced else self.meaning, other.meaning) if one]
+        if len(said) > 1 and any(one.endswith(f", {_UNLABELLED}") for one in said):
+            # Of the images that the other one chooses.
+            said = [one.removesuffix(f", {_UNLABELLED}") for one in said]
+            said = [*(one for one in said if one != "all images"), _UNLABELLED]
         return Suggestion(", ".join(said), {**self.settings, **other.settings})
 
     def __str__(self) -> str:

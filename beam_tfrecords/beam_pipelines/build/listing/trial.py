@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import suppress_refusals
-from beam_tfrecords.transforms.sources.detect.layouts import NAME_PATTERNS
+from beam_tfrecords.transforms.sources.detect.layouts import NAME_PATTERNS, NAMES_OF_INPUTS
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, name_inputs
 from beam_tfrecords.transforms.sources.meaning.coverage import (
@@ -75,6 +75,8 @@ _BOXES = re.compile(r"box|annotations \(", re.IGNORECASE)
 _PLACES = frozenset({"input", "label_pattern", "splits", "include", "exclude", "image_root", "source"})
 # Settings that say where a file has labels or names of images.
 _COLUMNS = frozenset({"mapping", "save_mapping", "label_column", "label_columns", "image_column", "image_path"})
+# Settings that a layout of images alone does not need.
+_LABELS = frozenset({"images", "label_pattern"})
 # What a message begins with.
 _INPUT = re.compile(r"^`input=[^`]*`: ")
 # Most requests to try for one refusal, and most settings to add one after the other.
@@ -248,14 +250,24 @@ class _Trials:
     implausible: list[tuple[Suggestion, RequestError]] = dataclasses.field(default_factory=list)
     refused: list[tuple[Suggestion, RequestError]] = dataclasses.field(default_factory=list)
 
-    def follow_all(self, error: RequestError, said: Suggestion, depth: int) -> Iterator[tuple[Suggestion, Coverage]]:
-        """Yields the suggestions of a refusal that work, each with what was said before, and their coverage."""
+    def follow_all(
+        self, error: RequestError, said: Suggestion, depth: int, *, is_answer: bool = False
+    ) -> Iterator[tuple[Suggestion, Coverage]]:
+        """Yields the suggestions of a refusal that work, each with what was said before, and their coverage.
+
+        Args:
+          error: the refusal.
+          said: the suggestion that led to it.
+          depth: largest number of further suggestions to add.
+          is_answer: whether that suggestion was one of several to a question about labels.
+        """
         found = set[str]()
+        asks_labels = is_answer or any(one.settings.get("layout") == "image" for one in error.suggestions)
         for one in error.suggestions:
-            if one.settings.get("layout") == "image" and "label_column" in said.settings:
-                continue  # The question is which label; leaving labels out does not answer it.
+            if _contradicts(one, said, error, is_answer=is_answer):
+                continue
             # Of several ways to read the same, the first that works is enough.
-            for offer in self._follow(said.then(one), depth) if one.meaning not in found else ():
+            for offer in self._follow(said.then(one), depth, is_answer=asks_labels) if one.meaning not in found else ():
                 found.add(one.meaning)
                 yield offer
 
@@ -284,7 +296,7 @@ class _Trials:
             "a mapping reads it"
         )
 
-    def _follow(self, suggestion: Suggestion, depth: int) -> Iterator[tuple[Suggestion, Coverage]]:
+    def _follow(self, suggestion: Suggestion, depth: int, *, is_answer: bool) -> Iterator[tuple[Suggestion, Coverage]]:
         self.tried += 1
         is_late = self.offered and time.monotonic() - self.started > _MOST_SECONDS
         if self.tried > _MOST_TRIED or is_late:
@@ -314,12 +326,28 @@ class _Trials:
                     self.implausible.append((suggestion, error))
             elif depth:
                 offered = len(self.offered)
-                yield from self.follow_all(error, suggestion, depth - 1)
+                yield from self.follow_all(error, suggestion, depth - 1, is_answer=is_answer)
                 if offered == len(self.offered):
                     self.refused.append((suggestion, error))
         except (BuildError, OSError) as error:
             if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
                 raise
+
+
+def _contradicts(one: Suggestion, said: Suggestion, error: RequestError, *, is_answer: bool) -> bool:
+    """Whether a suggestion takes back what was said before; see `_Trials.follow_all`."""
+    if said.settings.get("layout") == "image":
+        return not _LABELS.isdisjoint(one.settings)
+    if one.settings.get("layout") == "image":
+        # The question is which label; leaving labels out does not answer it.
+        return is_answer
+    # Of several labels, one that all samples have says least.
+    is_single = is_answer and error.code == "single_class" and "class_names" in one.settings
+    # Inputs that an answer names are not the user's classes.
+    are_answers = isinstance(said.settings.get("input"), list) and one.settings.get("label_pattern") in NAMES_OF_INPUTS
+    # Several images of a sample have no mask.
+    are_pairs = "images" in one.settings and "layout" in said.settings
+    return is_single or are_answers or are_pairs
 
 
 def _name_paths(spec: BuildSpec, settings: Mapping[str, Any]) -> list[str]:

@@ -73,14 +73,13 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             globs = [f"`exclude={one}`" for one in _globs_of(found[:_MOST_NAMES], request, tree)]
             return [f"{what}; to leave them out, use {' '.join(globs)}"]
         masks = [] if request.root is None else _find_masks(tree, found, request)
-        if not any(masks) and (twins := _find_masked(tree, found, request)):
+        if not masks and (twins := _find_masked(tree, found, request)):
             raise _refuse_twins(twins, request)
         others = _without_folders(tree, found)
         names = tree.names(path for at in found if is_mask_folder(at) for path, _ in tree.walk(at))
         raise UnclearError(
             f"{what} of the others{_describe_jpeg(names)}",
-            *masks,
-            _without(others, request, base, found),
+            [*masks, *_without(others, request, base, found)],
             code="images_and_masks",
         )
     if request.named or request.spec.label_pattern is not None:
@@ -124,10 +123,12 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         remedy = _describe_jpeg([name for _, one in tree.walk() for _, name in one.names if f"{ending}." in name])
         raise UnclearError(
             f"the names that end in {ending} look like masks of the images that have the same names without it{remedy}",
-            _with_masks(request, suffixed),
-            # With a mask of the image's own name, the others are not those of all objects.
-            *(objects[:1] if suffixed else objects),
-            [Suggestion("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]})],
+            [
+                *_with_masks(request, suffixed),
+                # With a mask of the image's own name, the others are not those of all objects.
+                *(objects[:1] if suffixed else objects),
+                Suggestion("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]}),
+            ],
             code="images_and_masks",
         )
     return [_note_twins(twins, request)] if twins and request.by_folders else []
@@ -175,14 +176,12 @@ def _refuse_families(
     kept = [""] if "" in endings else endings
     others = {one: [_glob_of(other) for other in endings if other not in (one, "")] for one in kept}
     answers = [
-        [
-            Suggestion(
-                f"the images that end in {one or 'no word'}", {"exclude": [*request.spec.exclude, *globs], **settings}
-            )
-        ]
+        Suggestion(
+            f"the images that end in {one or 'no word'}", {"exclude": [*request.spec.exclude, *globs], **settings}
+        )
         for one, globs in others.items()
     ]
-    return UnclearError(found, masks, *answers, code="images_and_masks")
+    return UnclearError(found, [*masks, *answers], code="images_and_masks")
 
 
 def _glob_of(ending: str) -> str:
@@ -203,19 +202,17 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
     families = [*zip(*(one.folders for one in twins), strict=True)]
     inputs = [_with_splits(family, request) for family in families]
     answers = [
-        [Suggestion(f"the images in {show_names(family)}", {"input": _one_or_all(paths)})] if paths else []
+        Suggestion(f"the images in {show_names(family)}", {"input": _one_or_all(paths)})
         for family, paths in zip(families, inputs, strict=True)
+        if paths
     ]
-    masks: list[list[Suggestion]] = []
+    masks: list[Suggestion] = []
     if all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
         drawn = {"mask_root": _one_or_all([*map(request.path, families[-1])]), **twins[0].suffixes}
         masks = [
-            [
-                dataclasses.replace(one, meaning=f"the images in {show_names(family)} with their masks")
-                for one in _with_masks(request, {"input": _one_or_all(paths), **drawn})
-            ]
+            dataclasses.replace(one, meaning=f"the images in {show_names(family)} with their masks")
             for family, paths in itertools.islice(zip(families[:-1], inputs, strict=False), _MOST_MASKS)
-            if paths
+            for one in (_with_masks(request, {"input": _one_or_all(paths), **drawn}) if paths else ())
         ]
     folders = [*map(storage.basename, twins[0].folders)]
     # Of pairs in several splits, no setting makes samples.
@@ -227,10 +224,7 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
     shown = [path for family in families for path in family]
     return UnclearError(
         f"the images in {show_names(shown)} have {names}, like images and their masks, or images of one thing{remedy}",
-        *masks,
-        _as_pairs(twins, request),
-        classes,
-        *answers,
+        [*masks, *_as_pairs(twins, request), *classes, *answers],
         code="images_and_masks",
     )
 
@@ -284,15 +278,15 @@ def exclude(paths: Sequence[str], request: Request, tree: FolderTree) -> dict[st
     return {"exclude": [*request.spec.exclude, *_globs_of(paths, request, tree)]}
 
 
-def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[list[Suggestion]]:
+def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[Suggestion]:
     """Suggests using the masks in all the folders, or in the folders of each name."""
     assert request.root is not None
     if objects := _find_object_masks(tree, found, request):
         return objects
     masks = find_masks(tree, found, request.root)
     if masks is not None:
-        return [_with_masks(request, masks)]
-    answers: list[list[Suggestion]] = []
+        return _with_masks(request, masks)
+    answers: list[Suggestion] = []
     if not all(is_mask_folder(storage.basename(path)) for path in found):
         return answers
     names = sorted(set(map(storage.basename, found)), key=lambda name: (bool(_OBJECTS.search(name)), name))
@@ -300,11 +294,11 @@ def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> lis
         chosen = [path for path in found if storage.basename(path) == name]
         masks = find_masks(_without_folders(tree, {*found} - {*chosen}), chosen, request.root)
         meaning = f"the images with their masks in {name}"
-        answers.append([Suggestion(meaning, one.settings) for one in _with_masks(request, masks)])
+        answers += [Suggestion(meaning, one.settings) for one in _with_masks(request, masks)]
     return answers
 
 
-def _find_object_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[list[Suggestion]]:
+def _find_object_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[Suggestion]:
     """Suggests using files as masks of objects, by folders for each image, or by the image's name and a number."""
     others = _without_folders(tree, found)
     stems = {name.rpartition(".")[0] for _, folder in others.walk() for _, name in folder.names}
@@ -319,13 +313,13 @@ def _find_object_masks(tree: FolderTree, found: Sequence[str], request: Request)
     return _with_object_masks(request, {"input": request.path(images[0]), "mask_root": request.path(found[0])})
 
 
-def _with_object_masks(request: Request, settings: dict[str, Any]) -> list[list[Suggestion]]:
+def _with_object_masks(request: Request, settings: dict[str, Any]) -> list[Suggestion]:
     """Suggests using the images with a mask for each object, unless the request already sets mask settings."""
     if request.root is None or request.spec.mask_settings:
         return []
     return [
-        [Suggestion("boxes and a mask for each object", {**settings, "layout": "detection_masks"})],
-        [Suggestion("a mask of the objects for each image", {**settings, "layout": "segmentation"})],
+        Suggestion("boxes and a mask for each object", {**settings, "layout": "detection_masks"}),
+        Suggestion("a mask of the objects for each image", {**settings, "layout": "segmentation"}),
     ]
 
 

@@ -165,8 +165,7 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
         left = [Suggestion("the others", {"exclude": [*request.spec.exclude, *ends]})]
     error = UnclearError(
         f"the images {seen} have few values, like masks, unlike {others}",
-        left,
-        [whole] if may_be_named else [],
+        [*left, whole] if may_be_named else left,
         code="images_and_masks",
     )
     raise refuse(error, tree, request)

@@ -132,12 +132,12 @@ class UnclearError(Exception):
 
     Attributes:
       found: description of the ambiguity, for the message.
-      answers: groups of suggestions. Suggestions in a group mean the same; the first unambiguous one is used.
+      answers: suggestions; of those of one meaning, the first that works is used.
       code: code of the `RequestError` that it becomes.
       has_lists: whether lists give labels that the folders lack, so that the answers are better than the lists alone.
     """
 
-    def __init__(self, found: str, *answers: Sequence[Suggestion], code: str, has_lists: bool = False) -> None:
+    def __init__(self, found: str, answers: Sequence[Suggestion] = (), *, code: str, has_lists: bool = False) -> None:
         super().__init__(found)
         self.code = code
         self.has_lists = has_lists

@@ -59,6 +59,8 @@ NAME_PATTERNS = (
     r"(?:^|/)(?P<label>[A-Za-z]+)[ ._-][^/]*\.[^./]+$",
     r"(?:^|/)\d+[ ._-](?P<label>[A-Za-z][A-Za-z _-]*)\.[^./]+$",
 )
+# The name of each of several folders, or archives.
+NAMES_OF_INPUTS = ("^(?P<label>[^/]+)/", r"^(?P<label>[^/]+?)\.(t|zip)[^/]*/")
 # Words that cameras and programs put before numbers.
 _NO_CLASSES = frozenset({"dsc", "dscn", "dscf", "pxl", "mvi", "mvimg", "gopr", "scan", "frame", "screenshot", "output"})
 _UNLABELLED = re.compile(r"(?:un|not?[ _-]?)(?:label+ed|labels?|annotated|sup|supervised)", re.IGNORECASE)
@@ -228,8 +230,10 @@ def _find_bases(tree: FolderTree, request: Request, notes: list[str]) -> dict[st
         raise UnclearError(
             f"`splits` has fractions, but there are the split folders {show_names(list(splits))}, which would "
             "become classes",
-            [Suggestion("the splits as they are", {"splits": "auto"})],
-            _divide_anew(tree, request, base, list(splits)),
+            [
+                Suggestion("the splits as they are", {"splits": "auto"}),
+                *_divide_anew(tree, request, base, list(splits)),
+            ],
             code="input_has_splits",
         )
     _refuse_words(request, base, splits)
@@ -262,12 +266,11 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
     is_rest = len(others) == 1 and "train" not in splits.values() and _share_folders(tree, base, splits, others)
     whole = {others[0]: "train", **splits} if is_rest else {}
     more = f", but also images in {show_names(others, quote=True)} beside them" if others else ""
+    named = (whole, with_classes, splits) if request.by_folders else (splits,)
+    answers = [answer for some in named for answer in _name_splits(request, base, some)]
     raise UnclearError(
         f"there are folders that look like splits, {show_names(sorted(suspects))}{more}",
-        [answer for some in (whole, with_classes, splits) for answer in _name_splits(request, base, some)]
-        if request.by_folders
-        else _name_splits(request, base, splits),
-        _all_are_classes(names) if len(others) >= len(suspects) else [],
+        answers + (_all_are_classes(names) if len(others) >= len(suspects) else []),
         code="split_or_class",
     )
 
@@ -289,7 +292,7 @@ def _refuse_words(request: Request, base: str, splits: Mapping[str, str]) -> Non
             answers += [Suggestion(f"all of these as {split}", {"input": inputs})]
         raise UnclearError(
             f"the folders {show_names(names)} are words for one split, {split}; name the split of each",
-            *([one] for one in answers),
+            answers,
             code="unclear_splits",
         )
 
@@ -306,8 +309,10 @@ def _refuse_split_among_classes(tree: FolderTree, request: Request, base: str, k
     if request.by_folders and doubtful:
         raise UnclearError(
             f"the folder {show_names(doubtful)} beside others with images may be a split or a class",
-            _without(tree, request, [join(base, name) for name in doubtful]),
-            _all_are_classes(tree.below(base)),
+            [
+                *_without(tree, request, [join(base, name) for name in doubtful]),
+                *_all_are_classes(tree.below(base)),
+            ],
             code="split_or_class",
         )
 
@@ -363,8 +368,10 @@ def _refuse_unlabelled(level: Level) -> None:
     if names and len(names) < len(level.names):
         raise UnclearError(
             f"the name of the folder {show_names(names)} beside the classes says that its images have no label",
-            _without(level.tree, level.request, [path for name in names for path in level.paths(name)]),
-            _all_are_classes(level.names),
+            [
+                *_without(level.tree, level.request, [path for name in names for path in level.paths(name)]),
+                *_all_are_classes(level.names),
+            ],
             code="unclear_folders",
         )
 
@@ -418,22 +425,20 @@ def _directly_in(found: str, level: Level) -> UnclearError:
     answers = []
     if not any(bases) and _names_are_classes(request):
         is_archive = source_of_file(request.key_prefix.rstrip("/")) is not None
-        name = r"^(?P<label>[^/]+?)\.(t|zip)[^/]*/" if is_archive else "^(?P<label>[^/]+)/"
+        name = NAMES_OF_INPUTS[is_archive]
         answers.append(Suggestion("the name of each input as a class", {"label_pattern": name}))
-    names = []
     pattern = find_name_pattern(level.tree.names(bases))
     if pattern:
-        names.append(Suggestion("the images with the class from the names of the files", {"label_pattern": pattern}))
-    elif request.root:
+        answers.append(Suggestion("the images with the class from the names of the files", {"label_pattern": pattern}))
+    elif len(request.folders) == 1 and not (request.spec.globs or request.says_splits):
         for base in bases:
             pattern = find_name_pattern(level.tree.names([base])) if base else None
             if pattern:
                 meaning = f"the images in {base} with the class from the names of the files"
                 back = {"splits": None} if request.needs.splits.folders else {}
-                names.append(Suggestion(meaning, {"input": request.path(base), "label_pattern": pattern, **back}))
-    return UnclearError(
-        f"{found}, so no folder names their class{_HOW_TO_LABEL}", answers, names, code="no_class_folders"
-    )
+                below = storage.join(request.folders[0], base)
+                answers.append(Suggestion(meaning, {"input": below, "label_pattern": pattern, **back}))
+    return UnclearError(f"{found}, so no folder names their class{_HOW_TO_LABEL}", answers, code="no_class_folders")
 
 
 def _names_are_classes(request: Request) -> bool:
@@ -475,8 +480,7 @@ def _splits_without_classes(level: Level) -> Interpretation | None:
     bare = Suggestion(f"the images in {', '.join(flat)} without labels", {"label_pattern": pattern})
     raise UnclearError(
         f"no folders name the classes of the images in {show_names(flat)}, unlike the images in {show_names(labeled)}",
-        answers,
-        [bare] if is_test else [],
+        [*answers, bare] if is_test else answers,
         has_lists=bool(level.lists),
         code="no_class_folders",
     )
@@ -506,12 +510,12 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
     pattern = level.request.class_pattern(depth + 1)
     apart = [] if any("/" in base for base in splits) else [Suggestion(meaning, {"splits": write_splits(splits)})]
     left = _without(level.tree, level.request, others) if others else []
+    shared = [Suggestion(f"the classes {_first(sorted(first))}", {"label_pattern": pattern})] if are_shared else []
     raise UnclearError(
         f"the class folders in {show_names(alone)} differ from the class folders of the other splits; no class is in "
         "all splits",
-        [Suggestion(f"the classes {_first(sorted(first))}", {"label_pattern": pattern})] if are_shared else [],
         # Where other splits share their classes, folders with other names are none.
-        *([apart, left] if len(alone) == len(level.bases) else [left, apart]),
+        [*shared, *(apart + left if len(alone) == len(level.bases) else left + apart)],
         code="classes_differ_by_split",
     )
 
@@ -523,8 +527,10 @@ def _parts(level: Level) -> Interpretation | None:
         others = [name for name in level.names if name not in containers]
         raise UnclearError(
             f"{show_names(containers)} looks like a part of the dataset, but is beside the class {show_names(others)}",
-            _without(level.tree, level.request, [path for name in containers for path in level.paths(name)]),
-            _all_are_classes(level.names),
+            [
+                *_without(level.tree, level.request, [path for name in containers for path in level.paths(name)]),
+                *_all_are_classes(level.names),
+            ],
             code="part_or_class",
         )
     if len(containers) < len(level.names):
@@ -561,13 +567,17 @@ def _around_classes(level: Level) -> Interpretation | None:
         path = path.rpartition("/")[0]
     meaning, is_whole = f"the folders in {path} as classes", list(level.bases.values()) == [None]
     name, classes = level.names[0], level.tree.below(path)
+    pattern = level.request.class_pattern(depth_of(path))
+    inside = [Suggestion(meaning, {"input": level.request.path(path)})] if level.request.root and is_whole else []
     raise UnclearError(
         f"all images are in the folder {printable(first)}, which would be the only class, but it holds the folders "
         f"{show_names(level.inner[name])}",
-        [Suggestion(meaning, {"input": level.request.path(path)})] if level.request.root and is_whole else [],
-        # Lists of splits name the images from the root on.
-        [Suggestion(f"the classes {_first(classes)}", {"label_pattern": level.request.class_pattern(depth_of(path))})],
-        [Suggestion(f"the class {name}", {"class_names": name})],
+        [
+            *inside,
+            # Lists of splits name the images from the root on.
+            Suggestion(f"the classes {_first(classes)}", {"label_pattern": pattern}),
+            Suggestion(f"the class {name}", {"class_names": name}),
+        ],
         code="single_class",
     )
 
@@ -609,11 +619,7 @@ def _two_levels(level: Level) -> Interpretation | None:
         # Parts with split folders of their own, such as folds.
         raise UnclearError(
             f"{show_names([*level.bases])} hold split folders ({show_names(names)}); name the one that is meant",
-            *(
-                [Suggestion(f"the images in {one}", {"input": request.path(one)})]
-                for one in level.bases
-                if request.root
-            ),
+            [Suggestion(f"the images in {one}", {"input": request.path(one)}) for one in level.bases if request.root],
             code="unclear_class_level",
         )
     base, depth = min(level.bases), depth_of(min(level.bases))
@@ -636,15 +642,14 @@ def _two_levels(level: Level) -> Interpretation | None:
     # The same classes in each folder, but no counters, make the outer folders variants, such as color and grayscale.
     are_variants = repeats and are_classes and len(shared) == len(found) and not are_counted
     are_splits = all(named_split(name)[1] for name in found)
-    levels = [[inner], [outer]] if are_variants else [[outer], [inner]]
+    levels = [inner, outer] if are_variants else [outer, inner]
     if repeats and are_classes and request.root and not any(level.bases.values()):
         paths = [join(base, name) for name in names[: _MOST_ALONE if are_splits else 1]]
-        alone = [[Suggestion(f"the folders in {one} as classes", {"input": request.path(one)})] for one in paths]
+        alone = [Suggestion(f"the folders in {one} as classes", {"input": request.path(one)}) for one in paths]
     depths = "" if len(level.deep) == len(names) else "the images lie at different depths: "
     raise UnclearError(
         f"{depths}the folders {show_names(names)} hold {hold} ({show_names(found)}), so either may be the classes",
-        *([] if are_splits else levels),
-        *alone,
+        [*([] if are_splits else levels), *alone],
         code="unclear_class_level",
     )
 

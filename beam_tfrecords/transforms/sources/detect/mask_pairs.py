@@ -5,12 +5,12 @@ from __future__ import annotations
 import glob
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes, mask_end, mask_stem
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_mask_folder, plain_path, plain_stem
+from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
+from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, plain_path, plain_stem
 from beam_tfrecords.transforms.sources.detect.tree import Folder, FolderTree
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG
 
@@ -85,31 +85,6 @@ def find_suffixed_masks(tree: FolderTree, ending: str) -> dict[str, Any] | None:
     if suffixes is None or not suffixes.get("mask_suffix", "").endswith(ending):
         suffixes = {"mask_suffix": ending}
     return {**suffixes, **({"exclude": globs} if globs else {})}
-
-
-def without_masks(tree: FolderTree, settings: Mapping[str, Any], root: str | None) -> FolderTree:
-    """Returns the tree without the masks that the settings name.
-
-    Args:
-      tree: folders of the input.
-      settings: settings that name masks.
-      root: path of the input.
-    """
-    suffix = settings.get("mask_suffix")
-    if "mask_root" not in settings and suffix is None:
-        return tree
-    roots = settings.get("mask_root", root or "")
-    below = [one[len(root or "") :].strip("/") for one in ([roots] if isinstance(roots, str) else roots)]
-    folders = below if all(below) else [path for path in tree.folders if any(map(is_annotation, path.split("/")))]
-    return tree.select(
-        lambda path: (
-            not (
-                bool(mask_end(suffix).search(mask_stem(path, suffix)))
-                if suffix and not all(below)
-                else _is_below(path, folders)
-            )
-        )
-    )
 
 
 def _has_ending(folder: Folder, ending: str) -> bool:

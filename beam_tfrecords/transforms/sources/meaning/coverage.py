@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import Range, SampleRef, Scalar, is_mask
+from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS
 from beam_tfrecords.transforms.sources.detect.names import named_split
 from beam_tfrecords.transforms.sources.meaning.facts import Facts
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.splits import split_of_folder
 
 MOST_OFFERS = 5
 # Of an input with more samples, only some are looked at.
@@ -79,9 +81,11 @@ class Trial:
 
     @property
     def are_splits(self) -> bool:
-        """Whether the classes have names of splits, as train2017 and val2017 have."""
-        found = [named_split(label) for label in self.labels if isinstance(label, str)]
-        return 1 < len(found) == len(self.labels) and all(says_little for _, says_little in found)
+        """Whether all classes have names of splits, as train2017 and val2017, or one is a word for nothing else."""
+        names = [label for label in self.labels if isinstance(label, str)]
+        found = [named_split(name) for name in names]
+        are_all = 1 < len(found) == len(self.labels) and all(says_little for _, says_little in found)
+        return are_all or any(split_of_folder(name) and name.lower() not in ALSO_THINGS for name in names)
 
     @classmethod
     def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool) -> Trial:
@@ -196,9 +200,11 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
         are_few = coverage.implausible != "" or says_less
         return are_no_classes, is_guess, coverage.trial.is_bare, is_part, are_few
 
+    masks = {path for _, coverage in tried for path in coverage.trial.masks}
     offers: list[tuple[_Offer, Coverage]] = []
     for offer, coverage in sorted(tried, key=rank):
-        if not any(coverage.is_within(other) for _, other in offers):
+        are_masks = coverage.trial.is_bare and not coverage.trial.images.isdisjoint(masks)
+        if not (are_masks or any(coverage.is_within(other) for _, other in offers)):
             offers.append((offer, coverage))
     return [offer for offer, _ in offers[:MOST_OFFERS]]
 
