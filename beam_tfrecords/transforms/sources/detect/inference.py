@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.sources.detect.row_sidecars import (
     find_contradictions,
     find_descriptions,
     find_folder_labels,
-    find_lists,
+    list_labels,
     name_split_lists,
     read_tables,
     split_of_list,
@@ -192,10 +192,7 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     if not what and lists and request.needs.splits.are_auto and are_new:
         is_read = (
             request.root is None
-            or any(
-                isinstance(one.settings["input"], list) or "split_column" in one.settings
-                for one in find_lists(tree, request)
-            )
+            or list_labels(tree, request) != []
             or all(names_images(tree, request.root, path) for path in lists)
         )
         what = f"lists of splits ({', '.join(map(printable, lists))})" if is_read else ""

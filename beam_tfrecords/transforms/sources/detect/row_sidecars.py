@@ -11,15 +11,15 @@ from typing import Any, TypeAlias, TypeVar
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.service_faults import suppress_refusals
-from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, TEXT_NAMES, is_split_name, plain_name
-from beam_tfrecords.transforms.sources.detect.column_suggestions import MOST_UNNAMED, one_hot_columns, suggest_classes
+from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, is_split_name, plain_name
+from beam_tfrecords.transforms.sources.detect.column_suggestions import suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of
-from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION, are_texts, find_one_hot, find_only_label
+from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION, are_texts, find_only_label
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, UNNAMED, all_numbers
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT
 from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
@@ -27,8 +27,6 @@ from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.list_file import ListTable, has_names_only
-from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
-from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, TableFile, open_table
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 
@@ -45,7 +43,8 @@ _MOST_LABELS = 1_000_000
 TEMPLATE = re.compile(r"submission|submit", re.IGNORECASE)
 _SPLITS = ("train", "validation", "test")
 _LABEL_WORDS = re.compile(r"label|class|annot|list|truth|box|gt\b", re.IGNORECASE)
-# Lists of positions in images.
+# Columns of a list with an image and several attributes, and lists of positions in images.
+_ATTRIBUTES = 3
 _POSITIONS = re.compile(r"box|landmark|part|keypoint")
 # Train and validation in one list, next to a list for test.
 _TRAIN_AND_VALIDATION = re.compile(r"train_?val", re.IGNORECASE)
@@ -92,31 +91,7 @@ def name_split_lists(tree: FolderTree) -> list[str]:
 
 
 def find_rows(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """Yields suggestions that read tables or lists of images and labels instead of folder labels.
-
-    Args:
-      tree: the folders.
-      request: the request, which names their root folder.
-    """
-    if request.root is not None and not request.names_paths:
-        yield from _find_tables(tree, request.root)
-        yield from find_lists(tree, request)
-
-
-def _find_tables(tree: FolderTree, root: str) -> Iterator[Suggestion]:
-    metadata = _find_metadata(tree, root)
-    if metadata is not None:
-        yield metadata[1]
-    paths = [
-        one for one in list_tables(tree)[:_MOST_TABLES] if not (metadata and posixpath.basename(one) == metadata[0])
-    ]
-    for group in group_by_split([path for path in paths if not TEMPLATE.search(path)]):
-        if found := _suggest(_read_tables(group, tree, root), root):
-            yield found
-
-
-def find_unclear_tables(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """Yields suggestions that read tables of the images whose labels are a question of their own.
+    """Yields suggestions that read tables or lists of the images, several of one kind together, then each alone.
 
     Args:
       tree: the folders.
@@ -126,27 +101,105 @@ def find_unclear_tables(tree: FolderTree, request: Request) -> Iterator[Suggesti
     if root is None or request.names_paths:
         return
     tables = [path for path in list_tables(tree)[:_MOST_TABLES] if not TEMPLATE.search(path)]
-    for group in (*group_by_split(tables), *group_by_split(list_lists(tree)[:_MOST_TABLES])):
-        source = {} if is_table(group[0]) else {"source": "csv"}
+    metadata = _find_metadata(tables, root)
+    if metadata:
+        yield Suggestion(f"the rows of {metadata}", {"source": "hf_folder"})
+        tables = [one for one in tables if posixpath.basename(one) != posixpath.basename(metadata)]
+    for group in (*group_by_split(tables), *_group_lists(tree, root)):
         opened = _open_tables(group, root)
-        table, rows = next(iter(opened.values()), (None, ()))
-        # Names alone say the splits.
-        columns = [] if table is None or has_names_only(table) or len(table.columns) < 2 else table.columns
-        cells = {name: [row[name] for row in rows] for name in columns}
-        if any(_name_images(one, tree.image_stems) or _find_place(one, group[0], tree, root) for one in cells.values()):
-            if len(group) > 1:
-                lacking = {*cells} - {*[*opened.values()][-1][0].columns}
-                settings: dict[str, Any] = {"input": name_split_inputs(group, root)}
-                meaning = f"the rows of {', '.join(group)}"
-                # Words that the test table lacks are the label.
-                if len(lacking) == 1 and not all_numbers([*map(str, cells[min(lacking)])]):
-                    settings = {"input": storage.join(root, group[0]), "label_column": min(lacking)}
-                    meaning = f"the rows of {group[0]}, the classes in column {min(lacking)!r}"
-                    group = group[:1]
-                yield Suggestion(meaning, {**source, **settings})
+        found = _find_images(opened, tree, root)
+        if not found:
+            continue
+        columns = {path: {*table.columns} for path, (table, _) in opened.items()}
+        first, *_, last = columns[next(iter(columns))], *columns.values()
+        lacking = first - last
+        table, rows = next(iter(opened.values()))
+        label = find_only_label({name: [row[name] for row in rows] for name in lacking}) if len(lacking) == 1 else None
+        if label:
             # The test images of a competition have no labels.
-            inputs = ((one, name_split_inputs([one], root)[0]) for one in group)
-            yield from (Suggestion(f"the rows of {one}", {**source, "input": path}) for one, path in inputs)
+            one = _read_rows([path for path in opened if label in columns[path]], found, root)
+            meaning = f"{one.meaning}, the classes in column {label!r}"
+            yield Suggestion(meaning, {**one.settings, "label_column": label})
+        differ = any(one != first for one in columns.values())
+        alone = [_read_rows([path], found, root) for path in opened] if differ else []
+        if not (alone and _has_splits(table, rows)):
+            yield _read_rows([*opened], found, root)
+        yield from alone
+
+
+def _has_splits(table: Table, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a table has a column of several splits, which says more than the names of tables."""
+    cells = {name: [row[name] for row in rows] for name in table.columns}
+    several = [name for name, values in cells.items() if len({*map(str, values)}) > 1]
+    return any(plain_name(name) in SPLIT_FLAGS or are_splits(cells[name]) for name in several)
+
+
+def _read_rows(paths: Sequence[str], found: Mapping[str, tuple[dict[str, str], str]], root: str) -> Suggestion:
+    """Suggests reading the rows of tables or lists, some of which name images; see `_find_images`."""
+    # A short table may name too few images to show where these are.
+    first = next(iter(found.values()))
+    images, folders = zip(*(found.get(path, first) for path in paths), strict=True)
+    beside = tuple(storage.dirname(storage.join(root, path)) for path in paths)
+    settings: dict[str, Any] = {} if is_table(paths[0]) else {"source": "csv"}
+    settings |= {"input": _one_or_all(name_split_inputs(paths, root)), **images[0]}
+    if all(folders) and folders != beside:
+        settings["image_root"] = _one_or_all([*folders]) if len({*folders}) > 1 else folders[0]
+    return Suggestion(f"the rows of {', '.join(paths)}", settings)
+
+
+def _one_or_all(paths: list[str]) -> str | list[str]:
+    return paths[0] if len(paths) == 1 else paths
+
+
+def _group_lists(tree: FolderTree, root: str) -> list[list[str]]:
+    """Returns groups of lists: those of positions and the like last, attributes before a single number."""
+
+    def rank(paths: Sequence[str]) -> tuple[bool, int, bool]:
+        name, opened = _plain(paths[0]), _open_tables(paths[:1], root)
+        are_few = all(len(table.columns) < _ATTRIBUTES for table, _ in opened.values())
+        return bool(NOT_LABEL_NAMES.search(name) or _POSITIONS.search(name)), -len(paths), are_few
+
+    return sorted(group_by_split(list_lists(tree)[:_MOST_FILES]), key=rank)
+
+
+def _find_images(opened: Tables, tree: FolderTree, root: str) -> dict[str, tuple[dict[str, str], str]]:
+    """Returns path -> settings of the images that a table or list names, and their folder; without those of none.
+
+    Where the images are is a question for whoever reads the table if the folder is "".
+    """
+    found: dict[str, tuple[dict[str, str], str]] = {}
+    for path, (table, rows) in opened.items():
+        # Names alone say the splits, unless their folders are classes.
+        if len(table.columns) < 2 or (has_names_only(table) and LABEL not in table.columns):
+            continue
+        # Columns are not called by numbers: such a first row holds data. Numbers of classes may name images, too.
+        named = [name for name in table.columns if not name.isdecimal()]
+        cells = {
+            name: [row[name] for row in rows] for name in named if name != LABEL or not isinstance(table, ListTable)
+        }
+        places = {name: place for name, values in cells.items() if (place := _find_place(values, path, tree, root))}
+        columns = choose_names({name: cells[name] for name in places})
+        if len(columns) == 1:
+            folder, ending = places[columns[0]]
+            image = {} if columns[0] == IMAGE else {"image_column": columns[0]}
+            image = {"image_path": f"{{{columns[0]}}}{ending}"} if ending or not columns[0] else image
+            found[path] = image, storage.join(root, folder) if folder else root
+        elif any(_name_images(one, tree.image_stems) for one in cells.values()):
+            found[path] = {}, ""
+    return found
+
+
+def list_labels(tree: FolderTree, request: Request) -> list[str]:
+    """Returns lists of several splits, or with a column of splits, that name images and their labels."""
+    root = request.root
+    if root is None or request.names_paths:
+        return []
+    for paths in _group_lists(tree, root):
+        opened = _open_tables(paths, root, ListTable)
+        has_splits = len(opened) > 1 or any(SPLIT in table.columns for table, _ in opened.values())
+        if has_splits and any(folder for _, folder in _find_images(opened, tree, root).values()):
+            return paths
+    return []
 
 
 def read_tables(tree: FolderTree, root: str) -> Tables:
@@ -239,75 +292,13 @@ def _are_fractions(values: Sequence[Any]) -> bool:
     return 2 * sum(FRACTION.fullmatch(str(value)) is not None for value in values) > len(values)
 
 
-def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:
-    """Returns the file name of Hugging Face's metadata tables, and the suggestion that reads them; None without any."""
+def _find_metadata(tables: Sequence[str], root: str) -> str | None:
+    """Returns the path of the first metadata table of Hugging Face; None without any."""
     from beam_tfrecords.transforms.sources.tables.table_source import METADATA
 
-    path = next((path for path in list_tables(tree) if posixpath.basename(path) in METADATA), None)
-    cells = _read_cells(storage.join(root, path)) if path else None
-    if path is None or cells is None or not any(map(is_file_name, cells)):
-        return None
-    others = {name: values for name, values in cells.items() if not is_file_name(name)}
-    texts = [*others] if len(others) == 1 else [name for name in others if TEXT_NAMES.search(plain_name(name))]
-    settings: dict[str, Any] = {"layout": "image"}
-    if hold_objects(others.get(OBJECTS, ())):
-        settings = {}
-    elif label := find_only_label(others):
-        settings = {"label_column": label}
-    elif len(texts) == 1 and all(isinstance(value, str) for value in others[texts[0]]):
-        settings = {"label_column": texts[0], "label_type": "text"}
-    return posixpath.basename(path), Suggestion(f"the rows of {path}", {"source": "hf_folder", **settings})
-
-
-def _read_cells(path: str) -> dict[str, list[Any]] | None:
-    """Returns column -> cells of the first rows of a table; None if it has no rows."""
-    found = _read_first_rows(path)
-    return {name: [row[name] for row in found[1]] for name in found[0].columns} if found else None
-
-
-def _read_tables(paths: Sequence[str], tree: FolderTree, root: str) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Returns path -> folder of the images and settings of the tables of a group that can be read alike.
-
-    The first table decides, because the others may be too short to say which column has the labels; {} if its images
-    or labels are unclear.
-    """
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
-    labels: dict[str, str] = {}
-    settings = dict[str, Any]()
-    for path, (table, rows) in _open_tables(paths, root).items():
-        cells = {name: [row[name] for row in rows] for name in table.columns}
-        # Columns are not called by numbers: such a first row holds data.
-        named = {name: values for name, values in cells.items() if not name.isdecimal()}
-        places = {name: place for name, values in named.items() if (place := _find_place(values, path, tree, root))}
-        columns = choose_names({name: cells[name] for name in places})
-        if len(columns) == 1:
-            (column,), (folder, ending) = columns, places[columns[0]]
-            image = {"image_path": f"{{{column}}}{ending}"} if ending or not column else {"image_column": column}
-            others = {name: values for name, values in cells.items() if name != column}
-            unnamed = [name for name in others if name == LABEL or name.startswith(UNNAMED)]
-            is_many = table.other_labels and len(unnamed) > MOST_UNNAMED
-            is_guess = is_many or len({*map(str, cells[column])}) < len(rows)
-            labels = labels or ({} if is_guess else _find_certain_labels(others, len(rows)))
-            settings = settings or {**image, **labels}
-            if labels and {*others} >= {*_label_columns(labels)} and {**image, **labels} == settings:
-                found[path] = folder, settings
-        # A column of several splits says more than the names of tables.
-        several = [name for name, values in cells.items() if len({*map(str, values)}) > 1]
-        if not found or any(plain_name(name) in SPLIT_FLAGS or are_splits(cells[name]) for name in several):
-            break
-    return found
-
-
-def _find_certain_labels(cells: Mapping[str, Sequence[Any]], rows: int) -> dict[str, str]:
-    """Returns the settings of the label column, or of columns of zeros and ones; {} if others may have the labels."""
-    if label := find_only_label(cells):
-        return {"label_column": label}
-    one_hot = find_one_hot(cells, rows)
-    return {"label_columns": ",".join(one_hot)} if 1 < len(one_hot) == len(cells) else {}
-
-
-def _label_columns(settings: Mapping[str, str]) -> list[str]:
-    return [settings["label_column"]] if "label_column" in settings else settings["label_columns"].split(",")
+    path = next((path for path in tables if posixpath.basename(path) in METADATA), None)
+    found = _read_first_rows(storage.join(root, path)) if path else None
+    return path if found and any(map(is_file_name, found[0].columns)) else None
 
 
 def _find_place(values: Sequence[Any], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
@@ -315,23 +306,6 @@ def _find_place(values: Sequence[Any], of: str, tree: FolderTree, root: str) -> 
     some = _spread(values)
     words = [str(value) for value in some if isinstance(value, (str, int)) and str(value)]
     return _find_folder(words, of, tree, root) if len(words) == len(some) else None
-
-
-def find_lists(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """Yields suggestions that read lists of images with labels, using the lists for the most splits."""
-    root = request.root
-    if root is None or request.names_paths:
-        return
-    groups = group_by_split(list_lists(tree)[:_MOST_FILES])
-    suggestions = [found for paths in groups if (found := _suggest(_read_lists(paths, tree, root), root, source="csv"))]
-    most = max(
-        (len(one.settings["input"]) for one in suggestions if isinstance(one.settings["input"], list)), default=1
-    )
-    # Prefers several attributes per image over a single number.
-    for one in sorted(suggestions, key=lambda one: "label_columns" not in one.settings):
-        inputs = one.settings["input"]
-        if (len(inputs) if isinstance(inputs, list) else 1) == most:
-            yield one
 
 
 def _plain(path: str) -> str:
@@ -394,34 +368,6 @@ def group_by_split(paths: Sequence[str]) -> list[list[str]]:
     return [*found.values()]
 
 
-def _read_lists(paths: Sequence[str], tree: FolderTree, root: str) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Returns path -> folder and settings of the lists of a group that contain images with labels."""
-    if NOT_LABEL_NAMES.search(_plain(paths[0])) or _POSITIONS.search(_plain(paths[0])):
-        return {}
-    tables = _open_tables(paths, root, ListTable)
-    return {path: one for path in tables if (one := _read_list(path, tables, tree, root))}
-
-
-def _suggest(found: Mapping[str, tuple[str, dict[str, Any]]], root: str, **source: str) -> Suggestion | None:
-    """Suggests reading tables or lists with the same settings; None if there are none, or if these differ.
-
-    Args:
-      found: path -> folder of its images, and settings.
-      root: path of the root folder.
-      source: setting of the source, if its name does not tell.
-    """
-    settings = [one for _, one in found.values()]
-    if not found or any(one != settings[0] for one in settings):
-        return None
-    inputs = name_split_inputs([*found], root)
-    roots = [storage.join(root, folder) if folder else root for folder, _ in found.values()]
-    where = roots if len({*roots}) > 1 else roots[0]
-    beside = [storage.dirname(storage.join(root, path)) for path in found]
-    image_root = {} if beside == roots else {"image_root": where}
-    shown = inputs if len(inputs) > 1 else inputs[0]
-    return Suggestion(f"the rows of {', '.join(found)}", {**source, "input": shown, **settings[0], **image_root})
-
-
 def name_split_inputs(paths: Sequence[str], root: str) -> list[str]:
     """Returns lists or tables as inputs, with the splits in their names."""
     splits = [split_of_list(path) for path in paths]
@@ -436,36 +382,6 @@ def _open_tables(paths: Sequence[str], root: str, kind: type[TableFile] = TableF
     tables = {path: one for path, one in opened.items() if isinstance(one, kind)}
     alike = zip(tables, name_alike([*tables.values()]), strict=True)
     return {path: (table, table.head(table.columns, _FIRST_ROWS)) for path, table in alike}
-
-
-def _read_list(path: str, tables: Tables, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
-    """Returns the folder that paths in a list are relative to, and settings for image and label; None if unsuitable.
-
-    Args:
-      path: path of the list.
-      tables: all lists of the request. A short one may have samples of one class only.
-      tree: the folders.
-      root: path of their root folder.
-    """
-    table, rows = tables[path]
-    cells = {name: [row[name] for row in rows] for name in table.columns if name == IMAGE or name.startswith(UNNAMED)}
-    places = {name: found for name, values in cells.items() if (found := _find_place(values, path, tree, root))}
-    columns = choose_names({name: cells[name] for name in places})
-    if len(columns) != 1:
-        return None
-    (column,), (folder, ending) = columns, places[columns[0]]
-    image = {"image_path": f"{{{column}}}{ending}"} if ending or column != IMAGE else {}
-    one_hot = one_hot_columns(table)
-    labels = {row.get(LABEL, "") for _, every in tables.values() for row in every}
-    unnamed = [name for name in table.columns if name == LABEL or name.startswith(UNNAMED)]
-    is_certain = LABEL in unnamed and (len(unnamed) <= MOST_UNNAMED or not table.other_labels)
-    # Of several numbers, each may be meant.
-    several = [[row[name] for row in rows] for name in (LABEL, *table.other_labels) if table.other_labels]
-    is_certain &= not (several and all(map(all_numbers, several)))
-    if len(labels) > 1 and is_certain and not any(label.startswith("-") for label in labels):
-        splits = {"split_column": SPLIT} if SPLIT in table.columns else {}
-        return folder, {**image, "label_column": LABEL, **splits}
-    return (folder, {**image, "label_columns": ",".join(one_hot)}) if len(one_hot) > 1 else None
 
 
 def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
@@ -529,18 +445,16 @@ def find_labels(
 def _read_labels(path: str, tree: FolderTree, root: str, base: str) -> ListedLabels:
     """Reads a list or table; without labels if it has none, or two labels for an image."""
     nothing = ListedLabels(path, {})
-    if path.lower().endswith(".txt"):
-        lists = _open_tables([path], root, ListTable)
-        read = _read_list(path, lists, tree, root) if lists else None
-    else:
-        read = _read_tables([path], tree, root).get(path)
-    folder, settings = read or ("", {})
-    label = settings.get("label_column")
+    opened = _open_tables([path], root)
+    image, folder = _find_images(opened, tree, root).get(path, ({}, ""))
+    table, rows = opened.get(path, (None, ()))
+    if table is None or not folder or table.other_labels:
+        return nothing
+    pattern = image.get("image_path") or f"{{{image.get('image_column', IMAGE)}}}"
+    columns = pattern_columns(pattern)
+    label = find_only_label({name: [row[name] for row in rows] for name in table.columns if name not in columns})
     if not label:
         return nothing
-    images = storage.join(root, folder).rstrip("/")
-    pattern = settings.get("image_path") or f"{{{settings.get('image_column', IMAGE)}}}"
-    columns = pattern_columns(pattern)
     labels: dict[str, str] = {}
     notes: list[str] = []
     with suppress_refusals():
@@ -549,9 +463,9 @@ def _read_labels(path: str, tree: FolderTree, root: str, base: str) -> ListedLab
             if isinstance(row, InvalidRow):
                 continue
             name = fill_pattern(pattern, {column: str(row[column]) for column in columns})
-            image = storage.join(images, name.removeprefix("./"))
-            below = image.removeprefix(f"{storage.join(root, base)}/")
-            if below != image and labels.setdefault(below, str(row[label])) != str(row[label]):
+            named = storage.join(folder, name.removeprefix("./"))
+            below = named.removeprefix(f"{storage.join(root, base)}/")
+            if below != named and labels.setdefault(below, str(row[label])) != str(row[label]):
                 return nothing
         notes = describe_ledger(find_unused(table, {*columns, label}))
     return ListedLabels(path, labels, notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
@@ -16,7 +16,6 @@ from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError
 from beam_tfrecords.transforms.sources.detect.row_sidecars import (
     find_rows,
-    find_unclear_tables,
     list_tables,
     name_label_lists,
 )
@@ -25,7 +24,7 @@ from beam_tfrecords.transforms.sources.meaning.companions import find_files_of_i
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
 
-_MOST_TABLES = 2
+_MOST_TABLES = 3
 _MOST_PATHS = 3
 _UNLABELLED = {"layout": "image"}
 
@@ -33,10 +32,7 @@ _UNLABELLED = {"layout": "image"}
 def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestError:
     """Returns the error for an input with ambiguous folders, with suggested requests."""
     suggestions = [*_suggestions(error, tree, request)]
-    has_rows = any({"label_column", "label_columns", "source"} & one.settings.keys() for one in suggestions)
-    if request.by_folders and not has_rows and not error.has_lists:
-        suggestions += itertools.islice(find_unclear_tables(tree, request), _MOST_TABLES)
-    more = _describe_sidecars(tree, request, suggestions, error.found)
+    more = _describe_sidecars(tree, request, error.found)
     if request.spec.source in ("image_folder", "filename_pattern"):
         # The source in the request may not fit a pattern or a table.
         suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
@@ -45,15 +41,8 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
     return RequestError(f"{request.where}: {seen}{more}{semicolon}{remedy}", suggestions, code=error.code)
 
 
-def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence[Suggestion], said: str = "") -> str:
-    """Describes possible label files next to the images, for a message.
-
-    Args:
-      tree: the folders.
-      request: the request.
-      suggestions: suggestions of the message; if these read a table, tables are not listed again.
-      said: what the message says so far.
-    """
+def _describe_sidecars(tree: FolderTree, request: Request, said: str = "") -> str:
+    """Describes possible label files next to the images, for a message that says something so far."""
     annotations = describe_annotations(tree, request.roots)
     more = ""
     if annotations:
@@ -61,7 +50,7 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
     elif files := [*itertools.islice((one for one in find_files_of_images(tree) if one not in said), _MOST_PATHS)]:
         more = f" (beside them are files of each image: {', '.join(map(printable, files))})"
     rows = list_rows(tree)[:_MOST_PATHS]
-    if rows and not any("label_column" in one.settings for one in suggestions):
+    if rows:
         more += f" (tables beside them: {', '.join(map(printable, rows))})"
     return more
 
@@ -73,16 +62,14 @@ def list_rows(tree: FolderTree) -> list[str]:
 
 def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Suggestion]]:
     """Returns a message about possible label files next to the images, and suggestions that read them."""
-    found = [*_read_sidecars(tree, request)]
-    return _describe_sidecars(tree, request, found), found
+    return _describe_sidecars(tree, request), [*_read_sidecars(tree, request)]
 
 
 def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Yields suggestions that read files next to the images instead of folder labels."""
     yield from find_annotations(tree, request)
     if request.by_folders:
-        rows = [*itertools.islice(find_rows(tree, request), _MOST_TABLES)]
-        yield from rows or itertools.islice(find_unclear_tables(tree, request), _MOST_TABLES)
+        yield from itertools.islice(find_rows(tree, request), _MOST_TABLES)
 
 
 def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
