@@ -424,9 +424,8 @@ def _annotates(tree: FolderTree, parent: str, name: str) -> bool:
     inner = set(tree.below(join(parent, name)))
     if inner and any(inner & set(tree.below(join(parent, one))) for one in others):
         return True
-    stems = _stems(tree.names([join(parent, name)]))
-    shared = stems & _stems(tree.names(join(parent, one) for one in others))
-    return len(others) == 1 and bool(stems) and len(shared) * 2 > len(stems)
+    stems, *shared = map(_stems, tree.names_alike([join(parent, one) for one in (name, *others)]))
+    return len(others) == 1 and bool(stems) and len(stems.intersection(*shared)) * 2 > len(stems)
 
 
 def _mask_ending(tree: FolderTree) -> str | None:

@@ -66,16 +66,14 @@ def find_suffixed_masks(tree: FolderTree, ending: str) -> dict[str, Any] | None:
       tree: folders of the input.
       ending: name suffix, such as `_mask`.
     """
-    names = [name for _, folder in tree.walk() for _, name in folder.names]
+    alone = [path for path, folder in tree.walk() if folder.images and not _has_ending(folder, ending)]
+    names = [name for path, folder in tree.walk() if path not in alone for _, name in folder.names]
     masks = [stem for stem in _stems(_numbered(names)) if stem.endswith(ending)]
-    if not masks:
+    if not masks or "" in alone or len(alone) > _MOST_FOLDERS:
         return None
     # If an image has several masks, uses the first.
     more = re.compile(re.escape(ending) + r"[_-]\d+\.[^.]*$")
     globs = [f"*{ending}[_-]*"] if any(map(more.search, names)) else []
-    alone = [path for path, folder in tree.walk() if folder.images and not _has_ending(folder, ending)]
-    if "" in alone or len(alone) > _MOST_FOLDERS:
-        return None
     globs += [f"{glob.escape(path)}/**" for path in alone]
     images = {posixpath.splitext(name)[0] for name in names if not more.search(name)} - {*masks}
     suffixes = find_suffixes(images, masks)

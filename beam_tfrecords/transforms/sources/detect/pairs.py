@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.interpretation import join
@@ -266,19 +266,19 @@ def _are_views(names: Iterable[str]) -> bool:
 
 def _pair_below(tree: FolderTree, paths: Sequence[str]) -> bool:
     """Whether most images have the same path below each folder, but for the beginning and end of a folder's names."""
+    inner = {at[len(path) :] for path in paths for at, _ in tree.walk(path)}
+    names = {one: tree.names_alike([path + one for path in paths]) for one in sorted(inner)}
     for strip in (False, True):
-        below = [set(_paths_below(tree, path, strip=strip)) for path in paths]
+        every = [{one: some[place] for one, some in names.items()} for place in range(len(paths))]
+        below = [set(_paths_below(some, strip=strip)) for some in every]
         if len(set.intersection(*below)) >= _MOST_ALIKE * max(map(len, below)) > 0:
             return True
     return False
 
 
-def _paths_below(tree: FolderTree, path: str, *, strip: bool) -> Iterator[str]:
-    """Yields the paths of the images below a folder, without extensions and without what all names share."""
-    folders = {
-        at[len(path) :]: sorted(_stems(tree.names([at]))) for at, _ in tree.walk() if f"{at}/".startswith(f"{path}/")
-    }
-    named = [(folder, stem) for folder, some in folders.items() for stem in some]
+def _paths_below(names: Mapping[str, Sequence[str]], *, strip: bool) -> Iterator[str]:
+    """Yields folder and name of images, without extensions and without what all names share."""
+    named = [(folder, stem) for folder, some in names.items() for stem in sorted(_stems(some))]
     stems = [stem for _, stem in named]
     for (folder, _), stem in zip(named, without_common_ends(stems) if strip else stems, strict=True):
         yield f"{folder}/{stem}"
@@ -286,7 +286,7 @@ def _paths_below(tree: FolderTree, path: str, *, strip: bool) -> Iterator[str]:
 
 def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
     """Returns the suffixes of two folders if their names are equal without these, else None."""
-    stems, others = (_stems(tree.names([path])) for path in (first, second))
+    stems, others = map(_stems, tree.names_alike([first, second]))
     endings = shared_ending(sorted(stems)), shared_ending(sorted(others))
     if endings[0] == endings[1]:
         endings = "", ""

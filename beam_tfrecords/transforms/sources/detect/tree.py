@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.transforms.sources.detect.names import is_known
+from beam_tfrecords.transforms.sources.detect.names import is_known, plain_stem
 from beam_tfrecords.transforms.sources.names import has_extension, is_image_name, skipped_kind
 
 # Beyond this number, only folders whose names have the smallest hashes are kept: the same names in every folder.
@@ -23,8 +23,8 @@ _MOST_KINDS = 20
 _SOME_NAMES = 12
 _MORE_NAMES = 64
 _ALL = 1 << 32
-# A word after a number.
-_PAIR_ENDING = re.compile(r"(?<=[0-9)])[_. -][A-Za-z][A-Za-z0-9_. -]*$")
+# A word after a number, or few letters: 1_mask, 0001x4.
+_PAIR_ENDING = re.compile(r"(?<=[0-9)])(?:[_. -][A-Za-z][A-Za-z0-9_. -]*|[A-Za-z]{1,2}[0-9]{0,2})$")
 
 
 @dataclasses.dataclass(slots=True)
@@ -221,6 +221,15 @@ class FolderTree:
         found = (self.folders.get(path) for path in paths)
         return sorted(name for folder in found if folder for _, name in folder.names)
 
+    def names_alike(self, paths: Sequence[str]) -> list[list[str]]:
+        """Returns the names of some images directly in each of some folders: those that are known of all of them.
+
+        Not every folder keeps as many names; of those with a smaller hash than the last one that it keeps, it has all.
+        """
+        found = [self.folders.get(path, Folder()) for path in paths]
+        least = max((folder.names[0][0] for folder in found if len(folder.names) < folder.images), default=-_ALL)
+        return [sorted(name for hashed, name in folder.names if hashed >= least) for folder in found]
+
     def others(self, path: str) -> list[str]:
         """Returns the names of some other files directly in a folder."""
         folder = self.folders.get(path)
@@ -261,10 +270,13 @@ def _sample(names: list[tuple[int, str]], one: tuple[int, str], *, most: int) ->
 
 
 def _ranked(name: str) -> tuple[int, str]:
-    """Returns a name for a heap. An image, its mask and its other files, such as 1.jpg.txt, have the same hash."""
+    """Returns a name for a heap. An image, its mask and its other files, such as 1.jpg.txt, have the same hash.
+
+    So do image_1 and mask_1.
+    """
     stem = name.rpartition(".")[0] or name
     stem = stem.rpartition(".")[0] if is_image_name(stem) else stem
-    return -_hash(pair_stem(stem)), name
+    return -_hash(plain_stem(pair_stem(stem))), name
 
 
 def find_prefix(key: str, prefixes: Container[str]) -> str:

@@ -168,7 +168,7 @@ class MaskFiles:
             return RequestError(
                 f"{where}: no image has a mask, because there is {what} in {self.folder}", code="missing_masks"
             )
-        names = [posixpath.basename(name) + self._suffix for name in list(self.masks)[:_MOST_NAMES]]
+        names = [posixpath.basename(name) + self._suffix for name in self.masks]
         is_whole = self.name == MASK
         settings: dict[str, Any] | None = find_suffixes(map(posixpath.basename, self._examples), names)
         image, mask = self._examples[0], next(iter(self.masks.values()))[0].path
