@@ -339,8 +339,8 @@ def _contradicts(one: Suggestion, said: Suggestion, error: RequestError, *, is_a
     if said.settings.get("layout") == "image":
         return not _LABELS.isdisjoint(one.settings)
     if one.settings.get("layout") == "image":
-        # The question is which label; leaving labels out does not answer it.
-        return is_answer
+        # The question is which label; leaving labels out does not answer it, unless there are several images instead.
+        return is_answer and "," not in f"{said.settings.get('image_column')} {said.settings.get('image_path')}"
     # Of several labels, one that all samples have says least.
     is_single = is_answer and error.code == "single_class" and "class_names" in one.settings
     # Inputs that an answer names are not the user's classes.

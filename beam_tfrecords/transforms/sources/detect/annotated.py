@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import glob
 import itertools
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, show_names
-from beam_tfrecords.transforms.sources.detect.mask_names import NUMBERED_MASK
+from beam_tfrecords.transforms.sources.detect.mask_names import MASK_ENDING, NUMBERED_MASK
 from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find_suffixed_masks
 from beam_tfrecords.transforms.sources.detect.names import (
     is_annotation,
@@ -44,10 +45,8 @@ _MOST_PATHS = 3
 # Number of kinds of masks to suggest. Instance masks come last, because they contain no classes.
 _MOST_MASKS = 2
 _OBJECTS = re.compile(r"instance|panoptic", re.IGNORECASE)
-# Suffix of masks in the folder of their photos: 1.png, 1_mask.png, 1_mask_2.png.
-_MASK_ENDING = re.compile(
-    r"([_-](?:masks?|seg|segmentations?|gt|labels?|annotations?))(?:[_-]?\d+)?(?=\.[^.]*$)", re.IGNORECASE
-)
+# Least number of masks in the folder of many photos: 1.png, 1_mask.png, 1_mask_2.png.
+_LEAST_MARKED = 3
 
 
 def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[str]:
@@ -92,7 +91,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             "put the bands of each picture into one file, and name its class",
             code="single_bands",
         )
-    ending = _mask_ending(tree) or find_pair_ending(tree)
+    ending = _mask_ending(tree, request) or find_pair_ending(tree)
     families = find_family_endings(tree) if request.by_folders and not ending else []
     parts = find_parts(tree)
     if len(parts) > 1:
@@ -117,8 +116,8 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         raise _refuse_families(what, families, request)
     if ending:
         suffixed = find_suffixed_masks(tree, ending)
-        ends = Counter(name for _, folder in tree.walk() for _, name in folder.names if _MASK_ENDING.search(name))
-        bases = Counter(_MASK_ENDING.sub("", name) for name in ends)
+        ends = Counter(name for _, folder in tree.walk() for _, name in folder.names if MASK_ENDING.search(name))
+        bases = Counter(MASK_ENDING.sub("", name) for name in ends)
         objects = _with_object_masks(request, {"mask_suffix": ending}) if max(bases.values(), default=0) > 1 else []
         remedy = _describe_jpeg([name for _, one in tree.walk() for _, name in one.names if f"{ending}." in name])
         raise UnclearError(
@@ -428,15 +427,25 @@ def _annotates(tree: FolderTree, parent: str, name: str) -> bool:
     return len(others) == 1 and bool(stems) and len(stems.intersection(*shared)) * 2 > len(stems)
 
 
-def _mask_ending(tree: FolderTree) -> str | None:
+def _mask_ending(tree: FolderTree, request: Request) -> str | None:
     """Returns the suffix that distinguishes masks from photos in the same folder; None if there is none."""
-    for _, folder in tree.walk():
-        endings = [found[1] for _, name in folder.names if (found := _MASK_ENDING.search(name))]
+    for path, folder in tree.walk():
+        endings = [found[1] for _, name in folder.names if (found := MASK_ENDING.search(name))]
         if 0.15 * len(folder.names) <= len(endings) <= 0.85 * len(folder.names) and endings:
             return max(endings, key=endings.count)
+        # Of a large folder, few names are known. A few masks among many images have these images beside them.
+        marked = [MASK_ENDING.split(name, maxsplit=1) for _, name in folder.marked] if request.root is not None else []
+        extensions = {posixpath.splitext(name)[1] for _, name in folder.names}
+        paired = [
+            ending
+            for base, ending, _ in marked
+            if any(storage.is_file(request.path(join(path, base + extension))) for extension in extensions)
+        ]
+        if len(paired) >= _LEAST_MARKED:
+            return max(paired, key=paired.count)
     return None
 
 
 def _stems(names: Iterable[str]) -> set[str]:
     """Returns names in lower case without extensions and mask suffixes."""
-    return {_MASK_ENDING.sub("", name).rpartition(".")[0].lower() for name in names}
+    return {MASK_ENDING.sub("", name).rpartition(".")[0].lower() for name in names}

@@ -21,7 +21,8 @@ from beam_tfrecords.transforms.sources.tables.cells import is_path_list
 from beam_tfrecords.transforms.sources.tables.table import Table, available
 from beam_tfrecords.transforms.sources.tables.table_settings import TableSettings
 
-# Column names that Hugging Face's datasets uses in tables next to images.
+# Names of tables next to images, and of their columns, that Hugging Face's datasets uses.
+METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _FILE, _FILES = "file_name", "file_names"
 # Number of rows to inspect.
 _ROWS = 100

@@ -11,6 +11,11 @@ from beam_tfrecords.transforms.sources.names import is_image_name
 
 # The last words of a name, such as _mask in car_01_mask or _gtFine_labelIds in a_000_gtFine_labelIds.
 _WORDS = re.compile(r"[_. -]*[A-Za-z][A-Za-z_. -]*$|[_. -]+[A-Za-z][A-Za-z0-9]*(?:[_. -][A-Za-z][A-Za-z0-9]*)*$")
+# The last word of a mask's name, and a number behind it.
+MASK_ENDING = re.compile(
+    r"([_-](?:masks?|seg|segmentations?|gt|labels?|annotations?|depth|disp|disparity))(?:[_-]?\d+)?(?=\.[^.]*$)",
+    re.IGNORECASE,
+)
 # Number of the only channel of an image, which nnU-Net writes and its masks lack.
 _CHANNEL = "_0000"
 # End of the name of an object's mask after that of its image: img_1_0, img_1_mask_2.

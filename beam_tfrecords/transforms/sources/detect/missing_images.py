@@ -137,11 +137,13 @@ def _refuse_some_missing(table: Table, rows: Sequence[str], roots: Sequence[str]
 
 def _describe_nearest(name: str, root: str) -> str:
     """Returns the first folder or file of a path that is not there, with the name that is most like it."""
-    folder = root
-    for part in name.replace("\\", "/").split("/"):
-        if not storage.exists(storage.join(folder, part)):
-            break
-        folder = storage.join(folder, part)
+    folder, *parts = root, *name.replace("\\", "/").split("/")
+    while len(parts) > 1 and storage.is_folder(storage.join(folder, parts[0])):
+        folder = storage.join(folder, parts.pop(0))
+    part = parts[0]
+    if storage.is_file(storage.join(folder, part)):
+        # As images\\1.jpg, or 1.jpg/.
+        return f"{shorten(folder)} has {shorten(part)}, but not as {shorten(name)}"
     inside = [*storage.list_folders(folder), *(file.path for file in storage.list_files(storage.join(folder, "*")))]
     near = find_near(part, {storage.basename(path) for path in inside})
     return f"{shorten(folder)} has no {shorten(part)}{f', but {shorten(near)}' if near else ''}"

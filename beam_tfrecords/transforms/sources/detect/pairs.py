@@ -22,12 +22,15 @@ _LEAST_THINGS = 3
 # Where a word starts after a number: of 1-a_0_m, before -a and _m.
 _AFTER_NUMBER = re.compile(r"(?<=[0-9)])[_. -](?=[A-Za-z])")
 _LAST_WORD = re.compile(r"[_. -][A-Za-z]+$")
+# Counters of one folder, such as IMG_1 and DSC_1.
+_MOST_COUNTERS = 3
 # Number of images of each folder to look at.
 _MOST_COMPARED = 5
 # With fewer images of one name, those of classes are as likely to have equal names.
 _LEAST_EQUAL = 4
-# Least share of images with a partner, in folders whose names say that they hold pairs.
+# Least share of images with a partner, of the folder with the fewest, in folders whose names say that they hold pairs.
 _MOST_ALIKE = 0.8
+_LEAST_PAIRED = 0.25
 _IMAGE_WORDS = frozenset(
     {"im", "image", "images", "img", "imgs", "picture", "pictures", "view", "views", "cam", "camera"}
 )
@@ -39,7 +42,7 @@ _VIEWS = frozenset(
         "hr", "low", "high", "lowres", "highres", "rgb", "ir", "nir", "depth", "thermal", "infrared", "fundus", "oct",
         "visible", "vis", "color", "colour", "gray", "grey", "input", "target", "source", "output", "reference",
         "ref", "noisy", "clean", "blur", "sharp", "hazy", "clear", "rain", "rainy", "photo", "sketch", "sketches",
-        "edge",
+        "edge", "disparity", "disp", "normal", "flow",
     }
 )  # fmt: skip
 # Suffix of single-band images of Sentinel-2, Sentinel-1, Landsat and multispectral cameras.
@@ -195,7 +198,7 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> list[Twins]:
         if all(twins):
             return [one for one in twins if one]
     if len(by_split) == 1 and _are_views(names) and _pair_below(tree, paths):
-        return [Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True)]
+        return [Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True, others=paths[2:])]
     return []
 
 
@@ -265,13 +268,14 @@ def _are_views(names: Iterable[str]) -> bool:
 
 
 def _pair_below(tree: FolderTree, paths: Sequence[str]) -> bool:
-    """Whether most images have the same path below each folder, but for the beginning and end of a folder's names."""
+    """Whether most images of the smallest folder are in each, but for the beginning and end of a folder's names."""
     inner = {at[len(path) :] for path in paths for at, _ in tree.walk(path)}
     names = {one: tree.names_alike([path + one for path in paths]) for one in sorted(inner)}
     for strip in (False, True):
         every = [{one: some[place] for one, some in names.items()} for place in range(len(paths))]
         below = [set(_paths_below(some, strip=strip)) for some in every]
-        if len(set.intersection(*below)) >= _MOST_ALIKE * max(map(len, below)) > 0:
+        least, most = min(map(len, below)), max(map(len, below))
+        if len(set.intersection(*below)) >= _MOST_ALIKE * least > 0 and least >= _LEAST_PAIRED * most:
             return True
     return False
 
@@ -321,11 +325,15 @@ def _may_be_masks(tree: FolderTree, images: str, masks: str) -> bool:
 
 def _are_numbered(stems: Iterable[str], count: int) -> bool:
     """Whether names come from a counter, so that equal names do not indicate pairs."""
-    numbers = [re.findall(r"\d+", stem) for stem in stems]
-    words = {re.sub(r"\d+", "", stem) for stem in stems}
+    words: dict[str, list[list[int]]] = {}
+    for stem in stems:
+        words.setdefault(re.sub(r"\d+", "", stem), []).append([int(number) for number in re.findall(r"\d+", stem)])
     # Those of a further split go on where those of the first one end.
-    first = min((int(some[0]) for some in numbers if some), default=0)
-    return len(words) == 1 and all(len(some) > 1 or (some and int(some[0]) - first <= 2 * count) for some in numbers)
+    return len(words) <= _MOST_COUNTERS and all(
+        len(one) > 1 or (one and one[0] - min(map(min, filter(None, numbers))) <= 2 * count)
+        for numbers in words.values()
+        for one in numbers
+    )
 
 
 def _stems(names: Iterable[str]) -> set[str]:

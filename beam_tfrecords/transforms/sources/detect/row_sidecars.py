@@ -13,13 +13,13 @@ from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, is_split_name, plain_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import suggest_classes
-from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
+from beam_tfrecords.transforms.sources.detect.image_columns import METADATA, is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of
-from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION, are_texts, find_only_label
+from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION, are_texts, find_one_hot, find_only_label
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, all_numbers
 from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
@@ -90,21 +90,23 @@ def name_split_lists(tree: FolderTree) -> list[str]:
     return named or [path for path in found if posixpath.basename(path) == "train_test_split.txt"]
 
 
-def find_rows(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+def find_rows(tree: FolderTree, request: Request) -> Iterator[tuple[Suggestion, bool]]:
     """Yields suggestions that read tables or lists of the images, several of one kind together, then each alone.
 
     Args:
       tree: the folders.
       request: the request, which names their root folder.
+
+    Yields:
+      A suggestion, and whether it is clear which column has the labels.
     """
     root = request.root
     if root is None or request.names_paths:
         return
     tables = [path for path in list_tables(tree)[:_MOST_TABLES] if not TEMPLATE.search(path)]
-    metadata = _find_metadata(tables, root)
-    if metadata:
-        yield Suggestion(f"the rows of {metadata}", {"source": "hf_folder"})
-        tables = [one for one in tables if posixpath.basename(one) != posixpath.basename(metadata)]
+    metadata = [*_find_metadata(tables, root)]
+    yield from ((one, True) for one in metadata)
+    tables = [path for path in tables if not (metadata and posixpath.basename(path) in METADATA)]
     for group in (*group_by_split(tables), *_group_lists(tree, root)):
         opened = _open_tables(group, root)
         found = _find_images(opened, tree, root)
@@ -112,24 +114,39 @@ def find_rows(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
             continue
         columns = {path: {*table.columns} for path, (table, _) in opened.items()}
         first, *_, last = columns[next(iter(columns))], *columns.values()
-        lacking = first - last
         table, rows = next(iter(opened.values()))
-        label = find_only_label({name: [row[name] for row in rows] for name in lacking}) if len(lacking) == 1 else None
+        cells = {name: [row[name] for row in rows] for name in table.columns}
+        lacking = {name: cells[name] for name in first - last}
+        label = find_only_label(lacking) if len(lacking) == 1 else None
         if label:
             # The test images of a competition have no labels.
             one = _read_rows([path for path in opened if label in columns[path]], found, root)
             meaning = f"{one.meaning}, the classes in column {label!r}"
-            yield Suggestion(meaning, {**one.settings, "label_column": label})
-        differ = any(one != first for one in columns.values())
-        alone = [_read_rows([path], found, root) for path in opened] if differ else []
-        if not (alone and _has_splits(table, rows)):
-            yield _read_rows([*opened], found, root)
-        yield from alone
+            yield Suggestion(meaning, {**one.settings, "label_column": label}), True
+        is_clear = _is_label_clear(table, cells, next(iter(found.values()))[0])
+        alone = (
+            [_read_rows([path], found, root) for path in opened]
+            if any(one != first for one in columns.values())
+            else []
+        )
+        if not (alone and _has_splits(cells)):
+            yield _read_rows([*opened], found, root), is_clear
+        yield from ((one, is_clear) for one in alone)
 
 
-def _has_splits(table: Table, rows: Sequence[Mapping[str, Any]]) -> bool:
+def _is_label_clear(table: Table, cells: Mapping[str, Sequence[Any]], image: Mapping[str, str]) -> bool:
+    """Whether a single column, or each but that of the images, has labels."""
+    columns = pattern_columns(image.get("image_path") or f"{{{image.get('image_column', IMAGE)}}}")
+    others = {name: values for name, values in cells.items() if name not in columns}
+    numbers = [[*map(str, values)] for values in others.values()]
+    if table.other_labels and all(map(all_numbers, numbers)):
+        return False
+    rows = len(next(iter(cells.values()), ()))
+    return find_only_label(others) is not None or 1 < len(find_one_hot(others, rows)) == len(others)
+
+
+def _has_splits(cells: Mapping[str, Sequence[Any]]) -> bool:
     """Whether a table has a column of several splits, which says more than the names of tables."""
-    cells = {name: [row[name] for row in rows] for name in table.columns}
     several = [name for name, values in cells.items() if len({*map(str, values)}) > 1]
     return any(plain_name(name) in SPLIT_FLAGS or are_splits(cells[name]) for name in several)
 
@@ -292,13 +309,18 @@ def _are_fractions(values: Sequence[Any]) -> bool:
     return 2 * sum(FRACTION.fullmatch(str(value)) is not None for value in values) > len(values)
 
 
-def _find_metadata(tables: Sequence[str], root: str) -> str | None:
-    """Returns the path of the first metadata table of Hugging Face; None without any."""
-    from beam_tfrecords.transforms.sources.tables.table_source import METADATA
-
+def _find_metadata(tables: Sequence[str], root: str) -> Iterator[Suggestion]:
+    """Yields the suggestions that read the metadata tables of Hugging Face, the only other column of texts last."""
     path = next((path for path in tables if posixpath.basename(path) in METADATA), None)
     found = _read_first_rows(storage.join(root, path)) if path else None
-    return path if found and any(map(is_file_name, found[0].columns)) else None
+    columns = found[0].columns if found else ()
+    others = [name for name in columns if not is_file_name(name)]
+    if found and len(others) < len(columns):
+        yield Suggestion(f"the rows of {path}", {"source": "hf_folder"})
+        texts = [row[others[0]] for row in found[1]] if len(others) == 1 else []
+        if texts and all(isinstance(one, str) for one in texts) and len({*texts}) == len(texts):
+            text = {"label_column": others[0], "label_type": "text"}
+            yield Suggestion(f"the rows of {path}, the texts in column {others[0]!r}", {"source": "hf_folder", **text})
 
 
 def _find_place(values: Sequence[Any], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:

@@ -69,7 +69,7 @@ def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """Yields suggestions that read files next to the images instead of folder labels."""
     yield from find_annotations(tree, request)
     if request.by_folders:
-        yield from itertools.islice(find_rows(tree, request), _MOST_TABLES)
+        yield from (one for one, _ in itertools.islice(find_rows(tree, request), _MOST_TABLES))
 
 
 def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
@@ -93,9 +93,12 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
         says_masks = bool(request.spec.mask_settings)
         yield from (one for one in error.answers if says_masks or "segmentation" in one.settings.values())
         return
+    rows = list[tuple[Suggestion, bool]]()
     if request.by_folders and not error.has_lists:
-        yield from itertools.islice(find_rows(tree, request), _MOST_TABLES)
+        rows += itertools.islice(find_rows(tree, request), _MOST_TABLES)
+    yield from (one for one, is_clear in rows if is_clear)
     yield from error.answers
+    yield from (one for one, is_clear in rows if not is_clear)
     if Content.LABEL in request.needs.contents and samples:
         # As images of a plain archive, they would lose their fields without a note.
         yield from (Suggestion(f"{one.meaning}, without labels", {**one.settings, **_UNLABELLED}) for one in samples)

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords.transforms.sources.detect.mask_names import MASK_ENDING
 from beam_tfrecords.transforms.sources.detect.names import is_known, plain_stem
 from beam_tfrecords.transforms.sources.names import has_extension, is_image_name, skipped_kind
 
@@ -37,6 +38,7 @@ class Folder:
       names: names of some images, as a heap of (-hash, name); keeps those with the smallest hashes.
       other_names: names of some other files, likewise.
       most_names: number of names to keep.
+      marked: names of some images that end like those of masks, likewise.
     """
 
     images: int = 0
@@ -44,6 +46,7 @@ class Folder:
     names: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     other_names: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     most_names: int = _SOME_NAMES
+    marked: list[tuple[int, str]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -65,6 +68,8 @@ class FolderSummary:
         if folder is not None:
             folder.images += 1
             _sample(folder.names, _ranked(name), most=folder.most_names)
+            if MASK_ENDING.search(name):
+                _sample(folder.marked, _ranked(name), most=folder.most_names)
 
     def add_other(self, key: str) -> None:
         """Counts a file that is not an image; ignores hidden files."""
@@ -105,6 +110,8 @@ class FolderSummary:
                 _sample(folder.names, one, most=folder.most_names)
             for one in added.other_names:
                 _sample(folder.other_names, one, most=folder.most_names)
+            for one in added.marked:
+                _sample(folder.marked, one, most=folder.most_names)
 
     def pack(self) -> Any:
         """Converts the summary to plain values."""
@@ -115,9 +122,11 @@ class FolderSummary:
         """Makes a summary from the values of `pack`."""
         most_hash, folders = packed
         made = {}
-        for path, images, others, names, other_names, most in folders:
-            names, other_names = ([(hashed, name) for hashed, name in some] for some in (names, other_names))
-            made[path] = Folder(images, others, names, other_names, most)
+        for path, images, others, names, other_names, most, marked in folders:
+            names, other_names, marked = (
+                [(hashed, name) for hashed, name in some] for some in (names, other_names, marked)
+            )
+            made[path] = Folder(images, others, names, other_names, most, marked)
         return cls(made, most_hash)
 
     def tree(self, prefix: str = "") -> FolderTree:
@@ -255,7 +264,8 @@ class FolderTree:
         for path, folder in self.folders.items():
             names = [(hashed, name) for hashed, name in folder.names if is_wanted(f"{path}/{name}" if path else name)]
             images = folder.images * len(names) // max(len(folder.names), 1)
-            chosen[path] = dataclasses.replace(folder, names=names, images=max(images, len(names)))
+            marked = [one for one in folder.marked if is_wanted(f"{path}/{one[1]}" if path else one[1])]
+            chosen[path] = dataclasses.replace(folder, names=names, images=max(images, len(names)), marked=marked)
         return FolderTree(chosen)
 
 

@@ -31,8 +31,8 @@ _LEAST_CONTRAST = 4.0
 JPEG = re.compile(r"\.jpe?g$", re.IGNORECASE)
 # The last word of a name, as in 1_lesion.png, with the extension.
 _END = re.compile(r"([_. -][A-Za-z]+)?(\.[^./]*)?$")
-# Numbers of classes, and of images of each, that are compared.
-_MOST_CLASSES, _MOST_OF_CLASS = 12, 3
+# Numbers of classes, in a store and on a disk, and of images of each, that are compared.
+_MOST_CLASSES, _MOST_CLASSES_NEAR, _MOST_OF_CLASS = 12, 200, 3
 
 
 class _Appearance(enum.Enum):
@@ -82,7 +82,9 @@ def find_drawn(classes: Mapping[str, Sequence[str]]) -> list[str]:
     Args:
       classes: class -> paths of its first images.
     """
-    some = {name: paths[:_MOST_OF_CLASS] for name, paths in [*classes.items()][:_MOST_CLASSES] if paths}
+    are_far = any(storage.has_scheme(path) for paths in classes.values() for path in paths[:1])
+    most = _MOST_CLASSES if are_far else _MOST_CLASSES_NEAR
+    some = {name: paths[:_MOST_OF_CLASS] for name, paths in [*classes.items()][:most] if paths}
     kinds = {name: {_kind_of(paths[0])} for name, paths in some.items()}
     # Most inputs have no such class, and their other images are not read.
     if {_Appearance.MASK} not in kinds.values():

@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, has_labels
-from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list
+from beam_tfrecords.transforms.sources.detect.image_columns import METADATA, find_file_names, is_file_list
 from beam_tfrecords.transforms.sources.detect.missing_images import first_images, refuse_missing
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, keep_roots, pair_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
@@ -46,8 +46,6 @@ _LEAST_BYTES = 4 << 20
 _MOST_PAIRS = 1000
 # Number of images from which to choose a table's folder of images.
 _FIRST_IMAGES = 5
-# Names of the tables in folders of images.
-METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 
 @dataclasses.dataclass(frozen=True)
