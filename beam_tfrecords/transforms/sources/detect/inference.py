@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
     show_names,
 )
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
-from beam_tfrecords.transforms.sources.detect.names import is_known
+from beam_tfrecords.transforms.sources.detect.names import are_parts, is_known
 from beam_tfrecords.transforms.sources.detect.row_sidecars import (
     find_contradictions,
     find_descriptions,
@@ -87,7 +87,8 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     else:
         has_pattern = Content.LABEL in request.needs.contents
         why = "`label_pattern` gives the labels" if has_pattern else "the layout stores no labels"
-    classes = () if Content.LABEL in request.needs.contents else _describe_classes(tree)
+    classes = _note_parts(found, tree) if request.by_folders and not request.named else ()
+    classes = classes if Content.LABEL in request.needs.contents else _describe_classes(tree)
     notes += [f"{request.where}: {one}" for one in (*(f"{why}; not read: {file}" for file in files), *classes)]
     return found, notes
 
@@ -115,6 +116,14 @@ def _describe_unread(
 def _looks_for_classes(request: Request) -> bool:
     """Whether files of class names in the folders have been looked for."""
     return bool(request.folders) and storage.archive_of(request.folders[0]) is None
+
+
+def _note_parts(found: Interpretation, tree: FolderTree) -> Iterator[str]:
+    """Yields a note on class folders with the names of parts of the images."""
+    names = sorted({name for base in found.bases for name in tree.below(base)})
+    if are_parts(names) and not found.lists:
+        shown = show_names(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+        yield f"the folders {shown} are the classes; if they are parts of the dataset, `layout=image` leaves them out"
 
 
 def _describe_classes(tree: FolderTree) -> Iterator[str]:

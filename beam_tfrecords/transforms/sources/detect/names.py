@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.splits import split_of_folder
@@ -43,6 +44,13 @@ _SPLIT_AND_ANNOTATIONS = re.compile(r"(train|val|valid|test)(?:ing|idation)?(ann
 _SHORT_SPLIT = re.compile(r"(?<=images|labels)T[rs]$")
 # The word before the number of a file: image_1, mask12.
 _FIRST_WORD = re.compile(r"([A-Za-z]+)[_. -]*(?=\d)")
+# Names of parts, which are seldom classes: of films, of days, of the first letters of hashes, and padded numbers.
+_PARTS = re.compile(
+    r"(?P<word>video|vid|clip|seq(?:uence)?|scene|run|cam(?:era)?|patient|case|subject|session|day|frame)s?[_. -]?\d+|"
+    r"(?P<date>\d{4}[_.-]?\d{2}(?:[_.-]?\d{2})?)|(?P<hash>[0-9a-f]{2})|(?P<padded>0\d{2,})",
+    re.IGNORECASE,
+)
+_MOST_DIGITS = 16
 # Splits names such as trainImages, JPEGImages and part1 into words and numbers.
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+")
 
@@ -77,6 +85,15 @@ def named_split(name: str) -> tuple[str | None, bool]:
 def without_split(name: str) -> list[str]:
     """Returns the words of a name that do not name a split."""
     return [word for word in _words(name) if word not in SPLIT_NAMES]
+
+
+def are_parts(names: Sequence[str]) -> bool:
+    """Whether the names of several folders are those of parts, such as video_0001, 2021-03, 0007, or a0 to ff."""
+    kinds = {found and found.lastgroup for found in map(_PARTS.fullmatch, names)}
+    if kinds == {"hash"}:
+        # Ten numbers of two digits may be classes.
+        return len(names) > _MOST_DIGITS and any(not name.isdecimal() for name in names)
+    return len(names) > 1 and None not in kinds and len(kinds) == 1
 
 
 @functools.lru_cache(maxsize=4096)
