@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -141,7 +142,9 @@ def test_the_output_of_a_launcher_ends_with_the_launcher(tmp_path):
     assert (ran.stdout, ran.stderr) == ("done\n", "")
     assert time.monotonic() - start < 300
     for number in (tmp_path / "numbers").read_text().split():
-        os.kill(int(number), signal.SIGKILL)
+        # A worker that sees the end of its launcher in time has ended it.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(number), signal.SIGKILL)
 
 
 # What is printed
