@@ -39,7 +39,7 @@ class Suggestion:
         is_replaced = self.settings.keys() <= other.settings.keys()
         said = [one for one in ("" if is_replaced else self.meaning, other.meaning) if one]
         if len(said) > 1 and any(one.endswith(f", {_UNLABELLED}") for one in said):
-            # Of the images that the other one chooses.
+            # The other one says which images.
             said = [one.removesuffix(f", {_UNLABELLED}") for one in said]
             said = [*(one for one in said if one != "all images"), _UNLABELLED]
         return Suggestion(", ".join(said), {**self.settings, **other.settings})

@@ -16,7 +16,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.service_faults import suppress_refusals
-from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, show_names
+from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, one_or_all, show_names
 from beam_tfrecords.transforms.sources.detect.mask_names import MASK_ENDING, NUMBERED_MASK
 from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find_suffixed_masks
 from beam_tfrecords.transforms.sources.detect.names import (
@@ -201,17 +201,17 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
     families = [*zip(*(one.folders for one in twins), strict=True)]
     inputs = [_with_splits(family, request) for family in families]
     answers = [
-        Suggestion(f"the images in {show_names(family)}", {"input": _one_or_all(paths)})
+        Suggestion(f"the images in {show_names(family)}", {"input": one_or_all(paths)})
         for family, paths in zip(families, inputs, strict=True)
         if paths
     ]
     masks: list[Suggestion] = []
     if all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
-        drawn = {"mask_root": _one_or_all([*map(request.path, families[-1])]), **twins[0].suffixes}
+        drawn = {"mask_root": one_or_all([*map(request.path, families[-1])]), **twins[0].suffixes}
         masks = [
             dataclasses.replace(one, meaning=f"the images in {show_names(family)} with their masks")
             for family, paths in itertools.islice(zip(families[:-1], inputs, strict=False), _MOST_MASKS)
-            for one in (_with_masks(request, {"input": _one_or_all(paths), **drawn}) if paths else ())
+            for one in (_with_masks(request, {"input": one_or_all(paths), **drawn}) if paths else ())
         ]
     folders = [*map(storage.basename, twins[0].folders)]
     # Of pairs in several splits, no setting makes samples.
@@ -251,10 +251,6 @@ def _with_splits(paths: Sequence[str], request: Request) -> list[str]:
     if request.root and all(splits) and len({*splits}) == len(splits):
         return [f"{split}={path}" for split, path in zip(splits, inputs, strict=True)]
     return inputs if request.root and len({*map(storage.basename, paths)}) == len(paths) else []
-
-
-def _one_or_all(paths: list[str]) -> str | list[str]:
-    return paths[0] if len(paths) == 1 else paths
 
 
 def _globs_of(paths: Sequence[str], request: Request, tree: FolderTree) -> list[str]:
@@ -433,7 +429,7 @@ def _mask_ending(tree: FolderTree, request: Request) -> str | None:
         endings = [found[1] for _, name in folder.names if (found := MASK_ENDING.search(name))]
         if 0.15 * len(folder.names) <= len(endings) <= 0.85 * len(folder.names) and endings:
             return max(endings, key=endings.count)
-        # Of a large folder, few names are known. A few masks among many images have these images beside them.
+        # Only some names of a large folder are kept, so a few masks are found by the images beside them.
         marked = [MASK_ENDING.split(name, maxsplit=1) for _, name in folder.marked] if request.root is not None else []
         extensions = {posixpath.splitext(name)[1] for _, name in folder.names}
         paired = [

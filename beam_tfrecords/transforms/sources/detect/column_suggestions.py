@@ -29,7 +29,7 @@ from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
 
 _ROWS = 100
-# Rows and cells to read if these have a single value in some column, and the number of these rows to look at.
+# If some column has a single value in these: the most rows and cells to read, and the number of these rows to look at.
 _MOST_ROWS, _MOST_CELLS, _SOME_ROWS = 20_000, 1_000_000, 1_000
 # Number of files to look at for images, and of cells that must lead to them.
 _MOST_FILES = 20_000
@@ -247,7 +247,7 @@ def read_cells(table: Table) -> tuple[Cells, int]:
     rows = table.head(columns, _ROWS)
     if len(rows) == _ROWS and any(len({str(row[name]) for row in rows}) == 1 for name in columns):
         # Of rows that are sorted, the first ones have one class.
-        rows = table.head(columns, min(_MOST_ROWS, _MOST_CELLS // len(columns)))
+        rows = table.head(columns, max(_ROWS, min(_MOST_ROWS, _MOST_CELLS // len(columns))))
         rows = rows[:: len(rows) // _SOME_ROWS + 1]
     cells = {
         name: [value for row in rows if isinstance(value := row[name], (str, int)) and value != ""] for name in columns

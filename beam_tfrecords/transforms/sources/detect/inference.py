@@ -122,7 +122,7 @@ def _note_parts(found: Interpretation, tree: FolderTree) -> Iterator[str]:
     """Yields a note on class folders with the names of parts of the images."""
     names = sorted({name for base in found.bases for name in tree.below(base)})
     if are_parts(names) and not found.lists:
-        shown = show_names(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+        shown = show_names(names)
         yield f"the folders {shown} are the classes; if they are parts of the dataset, `layout=image` leaves them out"
 
 

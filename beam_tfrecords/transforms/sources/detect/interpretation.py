@@ -150,6 +150,11 @@ def join(base: str, name: str) -> str:
     return f"{base}/{name}" if base else name
 
 
+def one_or_all(paths: list[str]) -> str | list[str]:
+    """Returns the only path, or all of several, as settings take them."""
+    return paths[0] if len(paths) == 1 else paths
+
+
 def depth_of(path: str) -> int:
     """Returns the number of folders in a path."""
     return path.count("/") + 1 if path else 0

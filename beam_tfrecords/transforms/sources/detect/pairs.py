@@ -329,9 +329,10 @@ def _are_numbered(stems: Iterable[str], count: int) -> bool:
     for stem in stems:
         words.setdefault(re.sub(r"\d+", "", stem), []).append([int(number) for number in re.findall(r"\d+", stem)])
     # Those of a further split go on where those of the first one end.
-    return len(words) <= _MOST_COUNTERS and all(
-        len(one) > 1 or (one and one[0] - min(map(min, filter(None, numbers))) <= 2 * count)
-        for numbers in words.values()
+    starts = {word: min((one[0] for one in numbers if one), default=0) for word, numbers in words.items()}
+    return 0 < len(words) <= _MOST_COUNTERS and all(
+        len(one) > 1 or (one and one[0] - starts[word] <= 2 * count)
+        for word, numbers in words.items()
         for one in numbers
     )
 

@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, is_split_name, plain_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import METADATA, is_file_name
-from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of
+from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of, one_or_all
 from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION, are_texts, find_one_hot, find_only_label
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
@@ -43,8 +43,9 @@ _MOST_LABELS = 1_000_000
 TEMPLATE = re.compile(r"submission|submit", re.IGNORECASE)
 _SPLITS = ("train", "validation", "test")
 _LABEL_WORDS = re.compile(r"label|class|annot|list|truth|box|gt\b", re.IGNORECASE)
-# Columns of a list with an image and several attributes, and lists of positions in images.
+# Least number of columns of a list with an image and several attributes.
 _ATTRIBUTES = 3
+# Lists of positions in images.
 _POSITIONS = re.compile(r"box|landmark|part|keypoint")
 # Train and validation in one list, next to a list for test.
 _TRAIN_AND_VALIDATION = re.compile(r"train_?val", re.IGNORECASE)
@@ -152,20 +153,16 @@ def _has_splits(cells: Mapping[str, Sequence[Any]]) -> bool:
 
 
 def _read_rows(paths: Sequence[str], found: Mapping[str, tuple[dict[str, str], str]], root: str) -> Suggestion:
-    """Suggests reading the rows of tables or lists, some of which name images; see `_find_images`."""
+    """Suggests reading tables or lists, given the images that some of them name: see `_find_images`."""
     # A short table may name too few images to show where these are.
     first = next(iter(found.values()))
     images, folders = zip(*(found.get(path, first) for path in paths), strict=True)
     beside = tuple(storage.dirname(storage.join(root, path)) for path in paths)
     settings: dict[str, Any] = {} if is_table(paths[0]) else {"source": "csv"}
-    settings |= {"input": _one_or_all(name_split_inputs(paths, root)), **images[0]}
+    settings |= {"input": one_or_all(name_split_inputs(paths, root)), **images[0]}
     if all(folders) and folders != beside:
-        settings["image_root"] = _one_or_all([*folders]) if len({*folders}) > 1 else folders[0]
+        settings["image_root"] = one_or_all([*folders]) if len({*folders}) > 1 else folders[0]
     return Suggestion(f"the rows of {', '.join(paths)}", settings)
-
-
-def _one_or_all(paths: list[str]) -> str | list[str]:
-    return paths[0] if len(paths) == 1 else paths
 
 
 def _group_lists(tree: FolderTree, root: str) -> list[list[str]]:

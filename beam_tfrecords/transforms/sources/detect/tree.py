@@ -254,10 +254,6 @@ class FolderTree:
         start = len(path) + 1 if path else 0
         return FolderTree({one[start:]: folder for one, folder in self.walk(path)})
 
-    def within(self, names: Container[str]) -> FolderTree:
-        """Returns the tree with only some top-level folders."""
-        return FolderTree({path: folder for path, folder in self.folders.items() if path.partition("/")[0] in names})
-
     def select(self, is_wanted: Callable[[str], bool]) -> FolderTree:
         """Returns the tree with only the images whose path is wanted; estimates counts from the kept names."""
         chosen = {}
