@@ -17,7 +17,7 @@ braces in their names expand as in a shell. `image` is the picture that the tree
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -62,14 +62,14 @@ def expected(case: Case) -> Tree:
 
 def stated(case: Case, outcome: Tree) -> Tree:
     """Returns what the file of a case says for the whole of what happens."""
-    if case.of and outcome == expected(read_area(case.area)[case.of]):
+    if case.of and in_order(outcome) == in_order(expected(read_area(case.area)[case.of])):
         return {}
     if "fails" in outcome:
         return _group(outcome)
     if "refused" not in outcome:
         return {"gives": _difference(outcome, _above(case))}
     above = _above(case, "refused")
-    if outcome == above:
+    if in_order(outcome) == in_order(above):
         return {"refused": SAME}
     offers: Any = outcome.get("offers", {})
     if offers and [*offers.items()] == [*above.get("offers", {}).items()]:
@@ -80,6 +80,11 @@ def stated(case: Case, outcome: Tree) -> Tree:
             for command, given in offers.items()
         })  # fmt: skip
     return {"refused": outcome["refused"], **({"offers": offers} if offers else {})}
+
+
+def in_order(outcome: Tree) -> tuple[Tree, Sequence[str]]:
+    """Returns what happens, and the order of the offers, the first of which users take."""
+    return outcome, [*outcome.get("offers", ())]
 
 
 def _with_each(offers: Tree) -> Tree:

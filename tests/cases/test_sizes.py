@@ -27,10 +27,11 @@ def _numbered(case: Case) -> list[str]:
     return names if are_all and all(_NUMBER.search(name.rpartition("/")[2]) for name in names) else []
 
 
-# Copies of few pictures look alike, and the number of a step in a folder says nothing of other folders.
-_OTHERS = frozenset(
-    {"sizes vary alike in two folders", "photos of one thing look alike", "each folder is one sample with a counter"}
-)
+# Copies of few pictures look alike, the number of a step in a folder says nothing of other folders, and copies count.
+_OTHERS = frozenset({
+    "sizes vary alike in two folders", "photos of one thing look alike", "each folder is one sample with a counter",
+    "folders have the same numbers, which count nothing", "nearly each image has a folder of its own",
+})  # fmt: skip
 # Settings that say what names mean, or draw splits.
 _SAID = frozenset({"label_pattern", "splits", "layout"})
 _CASES = [case for case in read_cases() if _numbered(case) and case.name not in _OTHERS]

@@ -53,6 +53,8 @@ _OF_NUMBERS = (".tif", ".tiff", ".pfm")
 _OF_COLORS, _MOST_TABLES = (".txt", ".csv", ".json"), 8
 # Number of masks to open.
 _FIRST = 3
+# Number of masks among which to look for some that are not empty.
+_MOST_EMPTY = 64
 # Fewer boxes than this prove nothing about their format.
 _FEW = 8
 # With fewer objects, each may have a class of its own.
@@ -273,16 +275,21 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
     from beam_tfrecords.transforms.processes.isolation import isolated
     from beam_tfrecords.transforms.refs.fetching import read_image
 
-    first = sorted(itertools.islice(read_refs(listing), _FIRST), key=lambda ref: ref.key)
+    first = sorted(itertools.islice(read_refs(listing), _MOST_EMPTY), key=lambda ref: ref.key)
     refs = [ref for ref in first if MASK in ref.images]
     tables, counts, deep = dict[str, MaskColors](), list[int](), list[str]()
     for ref in refs:
+        if len(counts) + len(deep) == _FIRST:
+            break
         data = read_image(ref.images[MASK], size=0, max_file_size=spec.max_file_size)
         if isinstance(data, SampleError):
             return
         if not may_have_colors(data, spec.image):
             with isolated(find_numbers, spec.image_timeout) as find_all:
                 numbers = find_all(data, spec.image)
+            if numbers == [0]:
+                # Of images without a defect, say, masks are empty.
+                continue
             if numbers == [0, 255] and not spec.image.mask_values:
                 tally.notes.append("the masks have the numbers 0 and 255; `mask_values=0:0,255:1` stores 255 as 1")
             if isinstance(numbers, SampleError) or not numbers[-1] >> spec.image.mask_bit_depth:
@@ -311,7 +318,7 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
             "photo; expected one number or one color for each class",
             code="photos_as_masks",
         )
-    if refs:
+    if counts:
         raise RequestError(
             f"{where}: the masks have colors, for example the mask of {printable(refs[0].key)}, and nothing says which "
             "class a color stands for; name a file with the classes of the colors in `mask_colors`",

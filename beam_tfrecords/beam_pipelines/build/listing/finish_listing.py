@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import functools
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from beam_tfrecords import storage
@@ -119,11 +120,14 @@ def finish_listing(
         tally.notes.append(f"`where` leaves out the split {', '.join(sorted(map(printable, left.words)))} ({count:,})")
         listing = adding(listing, "split_words", left)
     words = count_paths(listing, plan) if _may_find_splits(spec, source) and listing.total else None
+    empty = [] if spec.splits.fractions else [*_note_empty_splits(listing, source)]
     if not (spec.stratify and spec.splits.fractions):
         listing = adding(listing, "splits", plan.splits or AssignSplits(Splits(), 0))
     if words is not None and (found := _find_splits(words, spec, source)) is not None:
         tally.notes.append(found.note)
         listing = adding(listing, "path_splits", found)
+    else:
+        tally.notes += empty
     if listing.total:
         refuse_idle_places(spec, source, listing)
     if _selects_later(spec, source) and listing.total:
@@ -173,6 +177,18 @@ def _find_left_splits(listing: Listing, spec: BuildSpec) -> LeaveSplits | None:
 
     left = Condition(spec.where, spec.layout or Layout(())).find_excluded_splits(words)
     return LeaveSplits(left) if left else None
+
+
+def _note_empty_splits(listing: Listing, source: Source) -> Iterator[str]:
+    """Yields a note on samples without a split if a column has the splits, or others have one."""
+    column, totals = source.description.split_column, listing.groups.totals
+    valid = [(group.split, one.samples) for group, one in (totals or {}).items() if not group.failed]
+    known = Counter(listing.samples) if totals is None else Counter[str]()
+    for split, samples in valid:
+        known[split or ""] += samples
+    if known[""] and (column or len(known) > 1):
+        where = f"column {column!r} is empty" if column else "the input says no split"
+        yield f"{where} for {known['']:,} of {known.total():,} samples, which go to train"
 
 
 def _may_share_images(spec: BuildSpec, source: Source) -> bool:

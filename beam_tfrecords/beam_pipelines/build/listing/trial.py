@@ -21,7 +21,7 @@ from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
-from beam_tfrecords.errors import BuildError, RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import serialize_examples
@@ -45,6 +45,7 @@ from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn, find_drawn_ends
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.tally import Tally
+from beam_tfrecords.transforms.stats import share_above
 
 if TYPE_CHECKING:
     from beam_tfrecords.transforms.sources.source import Source
@@ -87,8 +88,11 @@ _MOST_SECONDS = 30
 # Number of samples of a larger input to look at, and size of the containers that are listed.
 _MOST_JUDGED = 1000
 _MOST_BYTES = 64 << 20
-# Share of samples that may fail, if the request does not allow more.
+# Share of samples up to which an offer allows rejecting them.
 _MOST_FAILED = 0.5
+# Share of images without a mask up to which the others may be what is meant.
+_MOST_UNMASKED = 0.95
+_SAME_KEYS = "shared_key"
 _UNTRIED = Trial.of((), frozenset(), is_whole=False)
 
 
@@ -454,19 +458,37 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     )
     # Rows are damaged here and there; what a column lacks, it lacks in the other rows too.
     lacking = sum(ref.failure is None and not _has_values(ref, columns, classes) for ref in refs)
+    rejected = failed + lacking + repeated
     # A dataset without a record is never published.
     is_empty = 0 < len(refs) <= failed + lacking
-    failed += repeated
-    most = max(spec.max_failures, _MOST_FAILED) * len(refs)
-    if is_empty or failed + lacking > most or lacking > spec.max_failures * len(refs):
-        if reasons := [(ref.key, ref.failure) for ref in refs if ref.failure]:
-            _, (code, message) = min(reasons)
-            raise RequestError(message, code=code)
+    if is_empty or rejected > spec.max_failures * len(refs):
+        _refuse_rejected(refs, rejected, may_be_few=not is_empty and lacking <= spec.max_failures * len(refs))
         return None
-    trial = Trial.of(refs, layout.required, is_whole=is_whole)
+    trial = dataclasses.replace(Trial.of(refs, layout.required, is_whole=is_whole), failed=rejected)
     if spec.label_pattern or spec.class_names or trial.is_bare:
         trial = dataclasses.replace(trial, drawn=_find_drawn(refs))
-    return dataclasses.replace(trial, failed=failed + lacking) if failed > spec.max_failures * len(refs) else trial
+    return trial
+
+
+def _refuse_rejected(refs: Sequence[SampleRef], rejected: int, *, may_be_few: bool) -> None:
+    """Raises the error for samples of which more would be rejected than the request allows; offers to allow these.
+
+    Args:
+      refs: the samples.
+      rejected: number of those that would be rejected; may have the keys of others.
+      may_be_few: whether the others may be what is meant.
+    """
+    reasons = sorted((ref.key, ref.failure) for ref in refs if ref.failure)
+    are_masks = bool(reasons) and {code for _, (code, _) in reasons} == {FailureReason.MASK_MISSING.value}
+    share = share_above(rejected, len(refs)) if rejected < len(refs) else 1
+    if may_be_few and share <= (_MOST_UNMASKED if are_masks else _MOST_FAILED):
+        meaning = "all images but those without a mask" if are_masks else "all samples but those that are rejected"
+        found = [Suggestion(meaning, {"max_failures": share})]
+    else:
+        found = []
+    if reasons or found:
+        _, (code, message) = reasons[0] if reasons else ("", (_SAME_KEYS, "samples have the same key"))
+        raise RequestError(message, found, code=code)
 
 
 def _find_drawn(refs: Sequence[SampleRef]) -> Sequence[str]:

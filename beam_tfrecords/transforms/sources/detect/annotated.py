@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import functools
 import glob
 import itertools
@@ -27,11 +28,12 @@ from beam_tfrecords.transforms.sources.detect.names import (
     split_in_name,
 )
 from beam_tfrecords.transforms.sources.detect.pairs import (
+    MOST_TWINS,
     Twins,
     are_drawn,
     find_bands,
     find_copies,
-    find_family_endings,
+    find_families,
     find_pair_ending,
     find_parts,
     find_twins,
@@ -45,6 +47,10 @@ _MOST_PATHS = 3
 # Number of kinds of masks to suggest. Instance masks come last, because they contain no classes.
 _MOST_MASKS = 2
 _OBJECTS = re.compile(r"instance|panoptic", re.IGNORECASE)
+# Name of an image in a sample.
+_NAME = re.compile("[a-z][a-z0-9_]*")
+# Names of other features.
+_TAKEN = frozenset({MASK, "label", "labels"})
 # Least number of masks in the folder of many photos: 1.png, 1_mask.png, 1_mask_2.png.
 _LEAST_MARKED = 3
 
@@ -92,18 +98,19 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             code="single_bands",
         )
     ending = _mask_ending(tree, request) or find_pair_ending(tree)
-    families = find_family_endings(tree) if request.by_folders and not ending else []
+    families = find_families(tree) if request.by_folders and not ending else []
     parts = find_parts(tree)
     if len(parts) > 1:
         # Folders that hold one sample each are not classes.
         what = f"each folder has images named {show_names(parts)}, like those of one thing"
-        raise _refuse_families(what, parts, request, masks=_of_parts(parts, request), layout="image")
+        masks = _of_parts(parts, request)
+        raise _refuse_families(what, [*map(_glob_of, parts)], request, masks=masks, layout="image")
     copies = [] if ending or families else find_copies(tree)
     if copies:
         raise _refuse_families(
             f"the images have the same names in {show_names(copies)}, like images and their masks, which `mask_suffix` "
             "takes, or copies of one image",
-            copies,
+            [*map(_glob_of, copies)],
             request,
             masks=_with_masks_beside(tree, copies, request),
         )
@@ -111,8 +118,9 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
     if any(not one.may_be_classes for one in twins):
         raise _refuse_twins(twins, request)
     if families:
-        words = show_names([one or "no word" for one in families])
-        what = f"the images end in {words}, after the same names, like images of one thing"
+        what = (
+            f"the names of the images {show_names(families)} are the same but for these words, like those of one thing"
+        )
         raise _refuse_families(what, families, request)
     if ending:
         suffixed = find_suffixed_masks(tree, ending)
@@ -160,27 +168,42 @@ def _of_parts(parts: Sequence[str], request: Request) -> list[Suggestion]:
 
 
 def _refuse_families(
-    found: str, endings: Sequence[str], request: Request, masks: Sequence[Suggestion] = (), **settings: str
+    found: str, globs: Sequence[str], request: Request, masks: Sequence[Suggestion] = (), **settings: str
 ) -> UnclearError:
-    """Returns the error for images of one thing whose names end in different words.
+    """Returns the error for images of one thing whose names have different words.
 
     Args:
       found: what was found, for the message.
-      endings: the words, or the extensions.
+      globs: a glob for the images of each kind; "*" for those without a word.
       request: the request.
       masks: first answer, which uses some of the images as masks.
       settings: further settings of the other answers.
     """
     # A glob can name the images with a word, and not those without one.
-    kept = [""] if "" in endings else endings
-    others = {one: [_glob_of(other) for other in endings if other not in (one, "")] for one in kept}
+    kept = ["*"] if "*" in globs else globs
+    others = {one: [other for other in globs if other not in (one, "*")] for one in kept}
     answers = [
         Suggestion(
-            f"the images that end in {one or 'no word'}", {"exclude": [*request.spec.exclude, *globs], **settings}
+            "the images without these words" if one == "*" else f"the images {one}",
+            {"exclude": [*request.spec.exclude, *left], **settings},
         )
-        for one, globs in others.items()
+        for one, left in others.items()
     ]
-    return UnclearError(found, [*masks, *answers], code="images_and_masks")
+    pairs = [] if masks else _as_kinds(globs, request)
+    first, last = (pairs, []) if settings else ([], pairs)
+    return UnclearError(found, [*masks, *first, *answers, *last], code="images_and_masks")
+
+
+def _as_kinds(globs: Sequence[str], request: Request) -> list[Suggestion]:
+    """Suggests joining the images of one thing of all kinds; [] if the globs do not tell these apart."""
+    names = [re.sub(r"\W+", "_", re.sub(r"\*|\.\*$", "", one).strip("_. -")).lower() for one in globs]
+    are_apart = not any(
+        one != other and fnmatch.fnmatchcase(other.replace("*", "x"), one) for one in globs for other in globs
+    )
+    are_names = all(map(_NAME.fullmatch, names)) and len({*names}) == len(names) and _TAKEN.isdisjoint(names)
+    if request.root is None or not (are_apart and are_names):
+        return []
+    return [_join_images([f"{name}={request.path(f'**/{one}')}" for name, one in zip(names, globs, strict=True)])]
 
 
 def _glob_of(ending: str) -> str:
@@ -193,53 +216,73 @@ def _find_masked(tree: FolderTree, found: Sequence[str], request: Request) -> li
     twins = find_twins(tree, request.root or "") if may_be else []
     paths = {path for one in twins for path in one.folders}
     are_all = {one.masks for one in twins} == {*found} and sum(map(tree.images, paths)) == tree.total()
-    return twins if are_all and all(one.are_masks for one in twins) else []
+    are_masks = any(map(is_mask_folder, map(storage.basename, found)))
+    return twins if are_all and (not are_masks or all(one.are_masks for one in twins)) else []
 
 
 def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
     """Returns the error for folders whose images form pairs."""
     families = [*zip(*(one.folders for one in twins), strict=True)]
-    inputs = [_with_splits(family, request) for family in families]
+    are_few, folders = len(twins) <= MOST_TWINS, [*map(storage.basename, twins[0].folders)]
+    if are_few:
+        shown = [show_names(family) for family in families]
+        inputs = [_with_splits(family, request) or _glob_folders(family, request) for family in families]
+    else:
+        inputs = [_glob_folders(family, request) for family in families]
+        shown = [f"the folders {folder}" for folder in folders]
     answers = [
-        Suggestion(f"the images in {show_names(family)}", {"input": one_or_all(paths)})
-        for family, paths in zip(families, inputs, strict=True)
+        Suggestion(f"the images in {which}", {"input": one_or_all(paths)})
+        for which, paths in zip(shown, inputs, strict=True)
         if paths
     ]
     masks: list[Suggestion] = []
-    if all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
+    if are_few and all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
         drawn = {"mask_root": one_or_all([*map(request.path, families[-1])]), **twins[0].suffixes}
         masks = [
-            dataclasses.replace(one, meaning=f"the images in {show_names(family)} with their masks")
-            for family, paths in itertools.islice(zip(families[:-1], inputs, strict=False), _MOST_MASKS)
+            dataclasses.replace(one, meaning=f"the images in {which} with their masks")
+            for which, paths in itertools.islice(zip(shown[:-1], inputs, strict=False), _MOST_MASKS)
             for one in (_with_masks(request, {"input": one_or_all(paths), **drawn}) if paths else ())
         ]
-    folders = [*map(storage.basename, twins[0].folders)]
     # Of pairs in several splits, no setting makes samples.
     may_be = len(twins) > 1 and all([*map(storage.basename, one.folders)] == folders for one in twins)
     may_be &= not (any(one.are_views or one.suffixes for one in twins) or any(map(names_annotations, folders)))
     classes = [Suggestion("all folders as classes", {"class_names": ",".join(folders)})] if may_be else []
     names = "the same names" if not twins[0].suffixes else "the same names but for their ends"
     remedy = "; if the folders are classes, name them in `class_names`" if twins[0].are_views else ""
-    shown = [path for family in families for path in family]
     return UnclearError(
-        f"the images in {show_names(shown)} have {names}, like images and their masks, or images of one thing{remedy}",
-        [*masks, *_as_pairs(twins, request), *classes, *answers],
+        f"the images in {', '.join(shown)} have {names}, like images and their masks, or images of one thing{remedy}",
+        [*masks, *classes, *_as_pairs(twins, request), *answers],
         code="images_and_masks",
     )
 
 
 def _as_pairs(twins: Sequence[Twins], request: Request) -> list[Suggestion]:
     """Suggests joining the images of the folders that have one name."""
-    folders = twins[0].folders
-    names = [re.sub(r"\W+", "_", storage.basename(path)).lower() for path in folders]
-    are_photos = not twins[0].are_masks or len(folders) == 2
-    if request.root is None or len(twins) > 1 or not are_photos or MASK in names:
+    families = [*zip(*(one.folders for one in twins), strict=True)]
+    names = [re.sub(r"\W+", "_", storage.basename(family[0])).lower() for family in families]
+    are_photos = len(families) == 2 or not any(one.are_masks for one in twins)
+    if request.root is None or not (are_photos and _TAKEN.isdisjoint(names)) or len({*names}) < len(names):
         return []
-    if not all(re.fullmatch("[a-z][a-z0-9_]*", name) for name in names):
+    paths = [_glob_folders(family, request) if len(twins) > 1 else [request.path(family[0])] for family in families]
+    if not all(paths) or not all(map(_NAME.fullmatch, names)):
         return []
-    shown = ",".join(f"{name}={request.path(path)}" for name, path in zip(names, folders, strict=True))
-    what = "each pair of images" if len(folders) == 2 else f"each {len(folders)} images of one name"
-    return [Suggestion(f"{what} as one sample", {"input": None, "images": shown})]
+    return [_join_images([f"{name}={path}" for name, (path,) in zip(names, paths, strict=True)])]
+
+
+def _join_images(named: Sequence[str]) -> Suggestion:
+    """Suggests making one sample of the images that have the same name in several places, such as left=DIR."""
+    what = "each pair of images" if len(named) == 2 else f"each {len(named)} images of one name"
+    return Suggestion(f"{what} as one sample", {"input": None, "images": ",".join(named)})
+
+
+def _glob_folders(paths: Sequence[str], request: Request) -> list[str]:
+    """Returns a glob for the images of several folders that differ in the folders around them; [] if none fits."""
+    levels = [*zip(*(path.split("/") for path in paths), strict=False)]
+    is_even = all(path.count("/") + 1 == len(levels) for path in paths)
+    if request.root is None or not is_even or len({*levels[-1]}) > 1:
+        return []
+    parts = [glob.escape(names[0]) if len({*names}) == 1 else "*" for names in levels]
+    return [request.path("/".join([*parts, "**"]))]
 
 
 def _with_splits(paths: Sequence[str], request: Request) -> list[str]:

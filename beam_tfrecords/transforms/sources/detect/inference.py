@@ -69,6 +69,7 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     except UnclearError as error:
         raise refuse(error, tree, request) from None
     if request.by_folders and not request.named:
+        _refuse_alone(found, tree, request)
         _refuse_drawn(found, tree, request)
         _refuse_annotated(found, tree, request)
     notes = [f"{request.where}: {one}" for one in notes]
@@ -143,6 +144,21 @@ def describe_unstored(what: str, names: Iterable[str]) -> Iterator[str]:
 def _class_folders(found: Interpretation, tree: FolderTree) -> list[str]:
     """Returns the paths of the folders that are the classes; none if whole paths are."""
     return [] if found.is_nested else [join(base, name) for base in found.bases for name in tree.below(base)]
+
+
+def _refuse_alone(found: Interpretation, tree: FolderTree, request: Request) -> None:
+    """Raises an error if most class folders hold a single image, because such folders are seldom classes."""
+    folders = _class_folders(found, tree)
+    count, images = len({*map(storage.basename, folders)}), sum(map(tree.total, folders))
+    if count > _MOST_CLASSES and 2 * count > images:
+        pattern = request.class_pattern(depth_of(next(iter(found.bases))))
+        error = UnclearError(
+            f"nearly each image has a class of its own: {count:,} folders for {images:,} images, such as "
+            f"{show_names(folders[:_MOST_NAMED])}",
+            [Suggestion("the folders as classes", {"label_pattern": pattern})],
+            code="unclear_folders",
+        )
+        raise refuse(error, tree, request)
 
 
 def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> None:

@@ -34,6 +34,9 @@ _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[^\W\d_]+")
 FRACTION = re.compile(r"-?\d*\.\d+")
 _SEPARATORS = re.compile(r"[|;,]")
+_DECIMAL = re.compile(r"-?(\d+),(\d+)")
+# Names of files, such as films, and ids.
+_NO_WORD = re.compile(r"[^\s.]\.[A-Za-z][A-Za-z0-9]{2,3}$|^[0-9A-Fa-f-]{16,}$")
 
 
 def find_one_hot(cells: Cells, rows: int) -> list[str]:
@@ -228,10 +231,19 @@ def _holds_objects(cell: str) -> bool:
     return are_numbers == [False, True, True, True, True] * (len(words) // 5)
 
 
+def _are_decimals(cells: Sequence[str]) -> bool:
+    """Whether cells are numbers with decimal commas, such as 35,4, and not each two classes, which are in order."""
+    found = [_DECIMAL.fullmatch(cell) for cell in cells]
+    numbers = [one.groups() for one in found if one]
+    return len(numbers) == len(cells) and any(int(before) >= int(after) for before, after in numbers)
+
+
 def _may_be_named(name: str, values: Sequence[Any]) -> bool:
     """Whether neither the name nor the cells of a column rule out labels."""
     plain = plain_name(name)
     filled = [str(value) for value in values if value != ""]
-    are_objects = bool(filled) and all(map(_holds_objects, filled))
-    is_other = NOT_LABEL_NAMES.search(plain) or plain in SPLIT_FLAGS or are_splits(values) or are_objects
+    are_other = bool(filled) and (
+        all(map(_holds_objects, filled)) or all(map(_NO_WORD.search, filled)) or _are_decimals(filled)
+    )
+    is_other = NOT_LABEL_NAMES.search(plain) or plain in SPLIT_FLAGS or are_splits(values) or are_other
     return not is_other and role_of(name, values) not in (*NO_LABELS, Role.TEXT)

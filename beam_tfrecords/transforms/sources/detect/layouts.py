@@ -610,6 +610,24 @@ def _first_letters(level: Level) -> Interpretation | None:
     return Interpretation(level.down(), is_nested=True)
 
 
+def _copies(level: Level) -> Interpretation | None:
+    """Raises an error for a folder that holds folders with the names of those beside it: a copy, or another part."""
+    names = {*level.names}
+    copies = [name for name in level.names if level.inner[name] and {*level.inner[name]} <= names - {name}]
+    if not 0 < len(copies) < len(names):
+        return None
+    paths = [path for name in copies for path in level.paths(name)]
+    held = sorted({one for name in copies for one in level.inner[name]})
+    are_inputs = level.request.root and not any(level.bases.values())
+    alone = [Suggestion(f"the images in {one}", {"input": level.request.path(one)}) for one in paths if are_inputs]
+    raise UnclearError(
+        f"{show_names(paths)} holds folders with the names of those beside it ({show_names(held)}), so that it may be "
+        "a copy, or a part of the dataset",
+        [*_without(level.tree, level.request, paths), *alone[:_MOST_ALONE]],
+        code="part_or_class",
+    )
+
+
 def _two_levels(level: Level) -> Interpretation | None:
     """Raises an error for two levels of folders, either of which may be the classes."""
     if not level.deep:
@@ -672,6 +690,7 @@ LAYOUTS = (
     FolderLayout("cat/train/1.jpg cat/test/2.jpg dog/train/1.jpg", _splits_in_classes),
     FolderLayout("cat/images/1.jpg dog/images/1.jpg", _containers_in_classes),
     FolderLayout("a/abbey/1.jpg b/barn/1.jpg", _first_letters),
+    FolderLayout("cat/1.jpg dog/1.jpg all/cat/1.jpg all/dog/1.jpg", _copies),
     FolderLayout("color/apple/1.jpg color/corn/1.jpg grey/apple/1.jpg grey/corn/1.jpg", _two_levels),
     FolderLayout("cat/1.jpg dog/1.jpg", _classes),
 )

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 
 from beam_tfrecords.transforms.sources.names import is_image_name
 
-# The last words of a name, such as _mask in car_01_mask or _gtFine_labelIds in a_000_gtFine_labelIds.
-_WORDS = re.compile(r"[_. -]*[A-Za-z][A-Za-z_. -]*$|[_. -]+[A-Za-z][A-Za-z0-9]*(?:[_. -][A-Za-z][A-Za-z0-9]*)*$")
+# The last words of a name, such as _mask in car_01_mask, x2 in 7x2, or _gtFine_labelIds in a_000_gtFine_labelIds.
+_WORDS = re.compile(
+    r"[_. -]*[A-Za-z][A-Za-z_. -]*$|[_. -]+[A-Za-z][A-Za-z0-9]*(?:[_. -][A-Za-z][A-Za-z0-9]*)*$|^[A-Za-z]+\d$"
+)
 # The last word of a mask's name, and a number behind it.
 MASK_ENDING = re.compile(
     r"([_-](?:masks?|seg|segmentations?|gt|labels?|annotations?|depth|disp|disparity))(?:[_-]?\d+)?(?=\.[^.]*$)",

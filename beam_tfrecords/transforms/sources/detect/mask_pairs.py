@@ -49,9 +49,11 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
     names = _stems(tree.names(paired)), _stems(_numbered(tree.names(masks)))
     suffixes = find_suffixes(*names, are_all=are_all)
     if suffixes is None:
-        plain = {*map(plain_stem, names[0])}
-        shared = plain.intersection(map(plain_stem, names[1]))
-        suffixes = {} if 2 * len(shared) >= len(plain) or (shared and not are_all) else None
+        plain, of_masks = ({*map(plain_stem, some)} for some in names)
+        shared = plain & of_masks
+        # Only some of the images may have masks.
+        is_paired = 2 * len(shared) >= min(len(plain), len(of_masks)) or not are_all
+        suffixes = {} if shared and is_paired else None
     if not paired or suffixes is None:
         return None
     if base:

@@ -71,7 +71,8 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: f
         return
     names = list(itertools.islice(images, _ROWS))
     if not _are_missing(names, roots):
-        _refuse_some_missing(table, [*names, *itertools.islice(images, _MOST_ROWS - _ROWS)], roots, most)
+        names += itertools.islice(images, _MOST_ROWS - _ROWS)
+        _refuse_some_missing(table, columns, names, roots, most)
         return
     found = _choose(table, columns, next(_suggestions(table, columns, names, roots[-1]), None))
     is_clear = any(isinstance(one, Suggestion) for one in found)
@@ -105,11 +106,14 @@ def _with_known_schemes(table: Table, images: Iterator[str]) -> Iterator[str]:
     yield from images
 
 
-def _refuse_some_missing(table: Table, rows: Sequence[str], roots: Sequence[str], most: float) -> None:
+def _refuse_some_missing(
+    table: Table, columns: Columns, rows: Sequence[str], roots: Sequence[str], most: float
+) -> None:
     """Refuses a table if more of its first images are missing than may fail.
 
     Args:
       table: the table.
+      columns: columns of the table.
       rows: image paths of the first rows.
       roots: folders to search for the images.
       most: share of the images that may be missing.
@@ -126,11 +130,16 @@ def _refuse_some_missing(table: Table, rows: Sequence[str], roots: Sequence[str]
             'as ["1.jpg", "2.jpg"]',
             code="missing_images",
         )
+    # A request for fewer than half of the rows is about other images.
+    few = {"max_failures": share_above(len(missing), len(names))} if 2 * len(missing) <= len(names) else {}
     raise RequestError(
         f"{quote_input(table.path)}: {len(missing):,} of the {len(names):,} images of the first {len(rows):,} rows "
         f"{'is' if len(missing) == 1 else 'are'} not there: "
         f"{_describe_nearest(missing[0], roots[-1])}",
-        [Suggestion("all rows but those without an image", {"max_failures": share_above(len(missing), len(names))})],
+        [
+            *(() if any("/" in name for name in missing) else _join(table, columns, names, roots[-1])),
+            *([Suggestion("all rows but those without an image", few)] if few else []),
+        ],
         code="missing_images",
     )
 

@@ -28,8 +28,8 @@ _SERIES = frozenset({
 # Words for annotations of images, or for images derived from them.
 _ANNOTATIONS = frozenset({
     "mask", "masks", "label", "labels", "annotation", "annotations", "annot", "annots", "anno", "annos", "gt",
-    "groundtruth", "segmentation", "segmentations", "trimap", "trimaps", "matte", "mattes", "bbox", "bboxes", "xmls",
-    "depth", "disparity", "lr", "lq", "semantic", "instance", "instances", "panoptic",
+    "groundtruth", "segmentation", "segmentations", "trimap", "trimaps", "matte", "mattes", "bbox", "bboxes",
+    "xmls", "depth", "disparity", "lr", "lq", "semantic", "instance", "instances", "panoptic",
 })
 # Annotation words that do not mean masks.
 _NO_MASKS = frozenset({"bbox", "bboxes", "xmls", "depth", "disparity", "lr", "lq"})
@@ -38,16 +38,86 @@ _FILLERS = frozenset({
     "set", "split", "class", "object", "fine", "coarse", "color", "ids", "ground", "truth", "full", "all", "rgb",
 })
 # fmt: on
+# Words in the names of folders and files with images of the same things.
+VIEWS = frozenset(
+    {
+        "left",
+        "right",
+        "center",
+        "centre",
+        "middle",
+        "front",
+        "back",
+        "rear",
+        "top",
+        "bottom",
+        "side",
+        "before",
+        "after",
+        "pre",
+        "post",
+        "first",
+        "second",
+        "image",
+        "img",
+        "anchor",
+        "positive",
+        "negative",
+        "query",
+        "lr",
+        "hr",
+        "low",
+        "high",
+        "lowres",
+        "highres",
+        "rgb",
+        "ir",
+        "nir",
+        "depth",
+        "thermal",
+        "infrared",
+        "fundus",
+        "oct",
+        "visible",
+        "vis",
+        "color",
+        "colour",
+        "gray",
+        "grey",
+        "input",
+        "target",
+        "source",
+        "output",
+        "reference",
+        "ref",
+        "noisy",
+        "clean",
+        "blur",
+        "sharp",
+        "hazy",
+        "clear",
+        "rain",
+        "rainy",
+        "photo",
+        "sketch",
+        "sketches",
+        "edge",
+        "disparity",
+        "disp",
+        "normal",
+        "flow",
+    }
+)  # fmt: skip
 _SPLIT_WORD = re.compile(r"(?:set|data|images?|imgs?|files|split)$")
 _SPLIT_AND_ANNOTATIONS = re.compile(r"(train|val|valid|test)(?:ing|idation)?(annot|labels?|masks?|gt)")
 # Splits of nnU-Net and the Medical Segmentation Decathlon: imagesTr, labelsTs.
 _SHORT_SPLIT = re.compile(r"(?<=images|labels)T[rs]$")
 # The word before the number of a file: image_1, mask12.
 _FIRST_WORD = re.compile(r"([A-Za-z]+)[_. -]*(?=\d)")
-# Names of parts, which are seldom classes: of films, of days, of the first letters of hashes, and padded numbers.
+# Names of parts, which are seldom classes: of films, of days, of hashes by their first letters, and padded numbers.
 _PARTS = re.compile(
-    r"(?P<word>video|vid|clip|seq(?:uence)?|scene|run|cam(?:era)?|patient|case|subject|session|day|frame)s?[_. -]?\d+|"
-    r"(?P<date>\d{4}[_.-]?\d{2}(?:[_.-]?\d{2})?)|(?P<hash>[0-9a-f]{2})|(?P<padded>0\d{2,})",
+    r"(?P<word>video|vid|clip|seq(?:uence)?|scene|run|cam(?:era)?|patient|case|subject|session|day|frame)s?[_. -]?"
+    r"(?:\d+|[a-z])|(?P<date>\d{4}[_.-]?\d{2}(?:[_.-]?\d{2})?)|(?P<hash>[0-9a-f]{2})|(?P<padded>0\d{2,})",
     re.IGNORECASE,
 )
 _MOST_DIGITS = 16
@@ -140,9 +210,10 @@ def plain_path(path: str) -> str:
 
 
 def plain_stem(stem: str) -> str:
-    """Returns the name of a file without a word before its number that only says images or masks: image_1, mask_1."""
+    """Returns the name of a file without a word before its number that only says its kind: image_1, mask_1, left_1."""
     found = _FIRST_WORD.match(stem)
-    return stem[found.end() :] if found and (is_container(found[1]) or is_annotation(found[1])) else stem
+    is_kind = found and (found[1].lower() in VIEWS or is_container(found[1]) or is_annotation(found[1]))
+    return stem[found.end() :] if found and is_kind else stem
 
 
 @functools.lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,41 +11,36 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.interpretation import join
 from beam_tfrecords.transforms.sources.detect.mask_names import shared_ending, without_common_ends
-from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, names_annotations, split_in_name
+from beam_tfrecords.transforms.sources.detect.names import VIEWS, is_mask_folder, names_annotations, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG, compare_images
 
-_MOST_TWINS = 4
+# Number of groups whose folders one request can name.
+MOST_TWINS = 4
 # With more folders of one parent, images of equal names are those of classes with as many images each.
 _MOST_FAMILIES = 6
+# Number of folders of which each image of one has a partner in the other, and most folders to sort into such pairs.
+_PAIR, _MOST_PAIRED = 2, 24
 # With fewer things, images of which end in the same words, the words may be names.
 _LEAST_THINGS = 3
 # Where a word starts after a number: of 1-a_0_m, before -a and _m.
 _AFTER_NUMBER = re.compile(r"(?<=[0-9)])[_. -](?=[A-Za-z])")
-_LAST_WORD = re.compile(r"[_. -][A-Za-z]+$")
+_LAST_WORD = re.compile(r"(?:[_. -]|(?<=[0-9]))[A-Za-z]+$")
+_FIRST_WORD = re.compile(r"^[A-Za-z]+(?:[_. -]|(?=[0-9]))")
 # Counters of one folder, such as IMG_1 and DSC_1.
 _MOST_COUNTERS = 3
 # Number of images of each folder to look at.
 _MOST_COMPARED = 5
 # With fewer images of one name, those of classes are as likely to have equal names.
 _LEAST_EQUAL = 4
+# Share of the images of two folders that have the same names, in pairs.
+_MOST_EQUAL = 0.9
 # Least share of images with a partner, of the folder with the fewest, in folders whose names say that they hold pairs.
 _MOST_ALIKE = 0.8
 _LEAST_PAIRED = 0.25
 _IMAGE_WORDS = frozenset(
     {"im", "image", "images", "img", "imgs", "picture", "pictures", "view", "views", "cam", "camera"}
 )
-# Words in the names of folders that hold images of the same things.
-_VIEWS = frozenset(
-    {
-        "left", "right", "center", "centre", "middle", "front", "back", "rear", "top", "bottom", "side", "before",
-        "after", "pre", "post", "first", "second", "image", "img", "anchor", "positive", "negative", "query", "lr",
-        "hr", "low", "high", "lowres", "highres", "rgb", "ir", "nir", "depth", "thermal", "infrared", "fundus", "oct",
-        "visible", "vis", "color", "colour", "gray", "grey", "input", "target", "source", "output", "reference",
-        "ref", "noisy", "clean", "blur", "sharp", "hazy", "clear", "rain", "rainy", "photo", "sketch", "sketches",
-        "edge", "disparity", "disp", "normal", "flow",
-    }
-)  # fmt: skip
 # Suffix of single-band images of Sentinel-2, Sentinel-1, Landsat and multispectral cameras.
 _BAND = re.compile(
     r"(?:^|[_. -])(B(?:0?[1-9]|1[0-2]|8A)|[VH][VH]|red|green|blue|yellow|nir|red_?edge|swir_?\d*|pan)$", re.IGNORECASE
@@ -82,6 +78,8 @@ class Twins:
 def find_twins(tree: FolderTree, root: str) -> list[Twins]:
     """Returns all groups of paired folders if they contain all images; otherwise the first group, if any.
 
+    Folders one level down in two folders are at most a few groups.
+
     Args:
       tree: the folders.
       root: path of their root folder; "" if files cannot be read, so that names decide.
@@ -90,10 +88,10 @@ def find_twins(tree: FolderTree, root: str) -> list[Twins]:
     parents = {path[: max(at, 0)] for path in folders for at in (path.rfind("/"), path.find("/"), 0)}
     found = {parent: twins for parent in sorted(parents) if (twins := _twins_in(tree, root, parent))}
     if not found and (below := _twins_below(tree, root)):
-        return below[:_MOST_TWINS]
+        return below[:MOST_TWINS]
     every = [one for twins in found.values() for one in twins]
     are_all = sum(map(tree.total, found)) == tree.total() and len({len(one.folders) for one in every}) == 1
-    return every[: _MOST_TWINS if are_all and len(every) <= _MOST_TWINS else 1]
+    return every if are_all else every[:1]
 
 
 def are_drawn(tree: FolderTree, images: str, others: str) -> bool:
@@ -139,17 +137,28 @@ def find_pair_ending(tree: FolderTree) -> str | None:
     return None
 
 
-def find_family_endings(tree: FolderTree) -> list[str]:
-    """Returns the last words of the names of images if each thing has an image with each of them, else []."""
-    endings: dict[tuple[str, str], set[str]] = {}
+def find_families(tree: FolderTree) -> list[str]:
+    """Returns globs for the images of one kind if each thing has an image of each kind, such as *_left.*; else [].
+
+    The last word of a name says the kind, or a known first word. The glob of images without a word is "*".
+    """
+    firsts = _find_kinds(tree, _FIRST_WORD, "{}*")
+    words = [one.strip("_. -*") for one in firsts]
+    are_known = any(map(names_annotations, words)) or _are_views(words)
+    return _find_kinds(tree, _LAST_WORD, "*{}.*") or (firsts if are_known else [])
+
+
+def _find_kinds(tree: FolderTree, pattern: re.Pattern[str], written: str) -> list[str]:
+    kinds: dict[tuple[str, str], set[str]] = {}
     for path, folder in tree.walk():
         for stem in _stems(name for _, name in folder.names):
-            word = _LAST_WORD.search(stem)
-            endings.setdefault((path, stem.removesuffix(word[0]) if word else stem), set()).add(word[0] if word else "")
-    first = next(iter(endings.values()), set())
+            word = pattern.search(stem)
+            kinds.setdefault((path, pattern.sub("", stem)), set()).add(word[0] if word else "")
+    first = next(iter(kinds.values()), set())
     # An image without such a word and one with it are a pair.
-    is_one = len(endings) >= _LEAST_THINGS and 1 + ("" in first) < len(first) <= _MOST_FAMILIES
-    return sorted(first) if is_one and all(some == first for some in endings.values()) else []
+    is_one = len(kinds) >= _LEAST_THINGS and 1 + ("" in first) < len(first) <= _MOST_FAMILIES
+    are_all = is_one and all(some == first for some in kinds.values())
+    return [written.format(one) if one else "*" for one in sorted(first)] if are_all else []
 
 
 def find_parts(tree: FolderTree) -> list[str]:
@@ -195,17 +204,33 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> list[Twins]:
         return []
     if not any(map(tree.below, paths)):
         twins = [_make_twins(tree, root, some) for some in by_split.values()]
-        if all(twins):
+        if not all(twins) and len(by_split) == 1 and _PAIR < len(paths) <= _MOST_PAIRED:
+            twins = [_make_twins(tree, root, some) for some in _group_alike(tree, paths)]
+        if twins and all(twins):
             return [one for one in twins if one]
-    if len(by_split) == 1 and _are_views(names) and _pair_below(tree, paths):
+    views = [name for name in names if not names_annotations(name)]
+    are_views = len(by_split) == 1 and bool(views) and _are_views(views)
+    if are_views and (_pair_below(tree, paths) or _begin_alike(tree, paths)):
         return [Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True, others=paths[2:])]
     return []
+
+
+def _group_alike(tree: FolderTree, paths: Sequence[str]) -> list[list[str]]:
+    """Returns the folders in pairs whose images have the same names; [] if some have no or several partners."""
+    groups = list[list[str]]()
+    for path in paths:
+        group = next((one for one in groups if _pair(tree, one[0], path) is not None), None)
+        if group is None:
+            groups.append([path])
+        else:
+            group.append(path)
+    return groups if all(len(group) == _PAIR for group in groups) else []
 
 
 def _make_twins(tree: FolderTree, root: str, paths: Sequence[str]) -> Twins | None:
     """Returns folders if the images of each form pairs with those of the first one, else None."""
     names = [path.rpartition("/")[2] for path in paths]
-    pairs = [_pair(tree, paths[0], other) for other in paths[1:]]
+    pairs = [_pair(tree, paths[0], other) or _pair_numbers(tree, root, paths[0], other) for other in paths[1:]]
     suffixes_of = [pair for pair in pairs if pair is not None]
     if len(suffixes_of) < len(pairs):
         return None
@@ -237,7 +262,7 @@ def _make_twins(tree: FolderTree, root: str, paths: Sequence[str]) -> Twins | No
         images, last = last, images
     suffixes = dict(zip(("image_suffix", "mask_suffix"), _pair(tree, images, last) or ("", ""), strict=True))
     are_masks = not any(map(JPEG.search, tree.names([last])))
-    is_said = bool(masks) or any(suffixes.values()) or is_mask_folder(last.rpartition("/")[2])
+    is_said = bool(masks) or is_mask_folder(last.rpartition("/")[2]) or (any(suffixes.values()) and not are_views)
     are_masks = are_masks and (is_said or all(map(JPEG.search, tree.names([images]))))
     suffixes = {name: suffixes[name] for name in ("mask_suffix", "image_suffix") if suffixes[name]}
     others = [path for path in others if path not in (images, last)] if len(masks) < 2 else []
@@ -264,7 +289,7 @@ def _are_views(names: Iterable[str]) -> bool:
     """Whether folders may hold images of the same things, by words such as `left` in `image_left` and `left_imgs`."""
     words = (re.findall(r"[a-z]+", name.lower()) for name in names)
     kinds = [[word for word in some if len(word) > 1 and word not in _IMAGE_WORDS] or some[:1] for some in words]
-    return all(any(_VIEWS & {word, word.removesuffix("s")} for word in some) for some in kinds)
+    return all(any(VIEWS & {word, word.removesuffix("s")} for word in some) for some in kinds)
 
 
 def _pair_below(tree: FolderTree, paths: Sequence[str]) -> bool:
@@ -280,6 +305,14 @@ def _pair_below(tree: FolderTree, paths: Sequence[str]) -> bool:
     return False
 
 
+def _begin_alike(tree: FolderTree, paths: Sequence[str]) -> bool:
+    """Whether the names in each folder are those in the smallest with a further number or word: 1 and 1_1, 1_2."""
+    by_size = sorted(paths, key=tree.images)
+    first, *others = ([re.sub(r"\d+", "0", stem) for stem in _stems(tree.names([path]))] for path in by_size)
+    starts = tuple(f"{one}{mark}" for one in {*first} if "0" in one for mark in "_.- ")
+    return all(one.startswith(starts) for some in others for one in some) if starts else False
+
+
 def _paths_below(names: Mapping[str, Sequence[str]], *, strip: bool) -> Iterator[str]:
     """Yields folder and name of images, without extensions and without what all names share."""
     named = [(folder, stem) for folder, some in names.items() for stem in sorted(_stems(some))]
@@ -289,7 +322,10 @@ def _paths_below(names: Mapping[str, Sequence[str]], *, strip: bool) -> Iterator
 
 
 def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
-    """Returns the suffixes of two folders if their names are equal without these, else None."""
+    """Returns the suffixes of two folders if their names are equal without these, else None.
+
+    The names of their folders may stand in the names of the images.
+    """
     stems, others = map(_stems, tree.names_alike([first, second]))
     endings = shared_ending(sorted(stems)), shared_ending(sorted(others))
     if endings[0] == endings[1]:
@@ -297,8 +333,43 @@ def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
     bases, other_bases = (
         {stem.removesuffix(ending) for stem in some} for some, ending in zip((stems, others), endings, strict=True)
     )
+    names = [path.rpartition("/")[2] for path in (first, second)]
+    if not any(endings) and all(
+        name in stem for name, some in zip(names, (bases, other_bases), strict=True) for stem in some
+    ):
+        bases, other_bases = (
+            {stem.replace(name, "") for stem in some} for name, some in zip(names, (bases, other_bases), strict=True)
+        )
     is_even = 0.9 < tree.images(first) / tree.images(second) < 1.1
-    return endings if is_even and len(bases & other_bases) >= 0.9 * len(bases | other_bases) else None
+    return endings if is_even and len(bases & other_bases) >= _MOST_EQUAL * len(bases | other_bases) else None
+
+
+def _pair_numbers(tree: FolderTree, root: str, first: str, second: str) -> tuple[str, str] | None:
+    """Returns no suffixes if the names of two folders have the same numbers after words of their own, else None.
+
+    Counters are the same by chance, unless the folders are named for views.
+    """
+    found = [_number(tree.names([path])) for path in (first, second)]
+    (_, _, numbers), (before, after, others) = found
+    is_even = 0.9 < tree.images(first) / tree.images(second) < 1.1
+    are_views = _are_views([path.rpartition("/")[2] for path in (first, second)])
+    if not (root and is_even and numbers and others) or (not are_views and _are_numbered(numbers, tree.images(first))):
+        return None
+    extensions = {name.rpartition(".")[2] for name in tree.names([second])}
+    ends = [f"{after}.{extension}" for extension in extensions]
+    there = [
+        one for one in numbers if any(storage.is_file(storage.join(root, second, before + one + end)) for end in ends)
+    ]
+    return ("", "") if len(there) >= _MOST_EQUAL * len(numbers) else None
+
+
+def _number(names: Sequence[str]) -> tuple[str, str, list[str]]:
+    """Returns what names have before and after their numbers, and these; no numbers if they differ in other ways."""
+    stems = sorted(_stems(names))
+    before = re.sub(r"\d+$", "", posixpath.commonprefix(stems))
+    after = re.sub(r"\d+$", "", posixpath.commonprefix([stem[::-1] for stem in stems]))[::-1]
+    numbers = [stem[len(before) : len(stem) - len(after)] for stem in stems]
+    return before, after, numbers if len(stems) > 1 and all(map(str.isdecimal, numbers)) else []
 
 
 def _is_first_the_mask(tree: FolderTree, first: str, second: str, endings: tuple[str, str]) -> bool | None:
@@ -314,7 +385,7 @@ def _is_first_the_mask(tree: FolderTree, first: str, second: str, endings: tuple
         return bool(endings[0])
     if _may_be_masks(tree, second, first):
         return True
-    stems = {stem.removesuffix(endings[0]) for stem in _stems(tree.names([first]))}
+    stems = without_common_ends(sorted(_stems(tree.names([first]))))
     return None if not _may_be_masks(tree, first, second) and _are_numbered(stems, tree.images(first)) else False
 
 

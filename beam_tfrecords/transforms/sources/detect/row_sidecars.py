@@ -34,6 +34,7 @@ from beam_tfrecords.transforms.sources.tables.text_table import name_alike
 _MOST_TABLES = 8
 _FIRST_ROWS = 200
 _SPREAD = 5
+_PARTITION = "partition"
 # Numbers of lists, of tables in which the labels of a folder are looked for, and of folders of the images of a list.
 _MOST_FILES = 24
 _MOST_PLACES = 12
@@ -333,7 +334,12 @@ def _plain(path: str) -> str:
 
 
 def split_of_list(path: str) -> str | None:
-    """Returns the split in the name of a list or table, or else in the name of its folder; None if neither has one."""
+    """Returns the split in the name of a list or table, or else in the name of its folder; None if neither has one.
+
+    Such as list_eval_partition has those of all splits.
+    """
+    if _PARTITION in _words(path):
+        return None
     folders = (split for name in path.split("/")[:-1] if (split := split_in_name(name)))
     return _split_in_name(path) or next(folders, None)
 
@@ -434,11 +440,21 @@ def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> 
         (folder, ending)
         for folder in sorted(folders, key=lambda one: (ranks[one], one))[:_MOST_PLACES]
         for ending in sorted(endings)
-        if all(storage.is_file(as_named(storage.join(root, posixpath.join(folder, word + ending)))) for word in words)
+        if _lead_to_files(storage.join(root, folder), [word + ending for word in words])
     ]
     # Of several equally near folders, either may be meant.
     best = [one for one in found if ranks[one[0]] == ranks[found[0][0]]]
     return best[0] if len({folder for folder, _ in best}) == 1 else None
+
+
+def _lead_to_files(folder: str, paths: Sequence[str]) -> bool:
+    """Whether there are files at nearly all of some paths below a folder: a few images may be missing."""
+    missing = 0
+    for path in paths:
+        missing += not storage.is_file(as_named(storage.join(folder, path)))
+        if missing > len(paths) // _SPREAD:
+            return False
+    return True
 
 
 def find_labels(

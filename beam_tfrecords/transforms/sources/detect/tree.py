@@ -24,8 +24,8 @@ _MOST_KINDS = 20
 _SOME_NAMES = 12
 _MORE_NAMES = 64
 _ALL = 1 << 32
-# A word after a number, or few letters: 1_mask, 0001x4.
-_PAIR_ENDING = re.compile(r"(?<=[0-9)])(?:[_. -][A-Za-z][A-Za-z0-9_. -]*|[A-Za-z]{1,2}[0-9]{0,2})$")
+# A word after a number, or letters: 1_mask, 1dots, 0001x4.
+_PAIR_ENDING = re.compile(r"(?<=[0-9)])(?:[_. -][A-Za-z][A-Za-z0-9_. -]*|[A-Za-z]+[0-9]{0,2})$")
 
 
 @dataclasses.dataclass(slots=True)

@@ -14,6 +14,7 @@ from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
 from beam_tfrecords.transforms.sources.detect.mask_names import without_common_ends
 from beam_tfrecords.transforms.sources.folders.roots import Root, root_of
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, of_path
+from beam_tfrecords.transforms.sources.inputs import has_wildcards
 from beam_tfrecords.transforms.sources.names import printable, unpaired_kind
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
@@ -52,7 +53,8 @@ def open_input(request: OpenRequest) -> MakeSource:
 class PairedImages(Source):
     """Lists the images that have the same path below each of several folders, as one sample.
 
-    Extensions may differ, and so may a beginning or an end that all names of a folder share, such as `_left`.
+    Extensions may differ, and so may a beginning or an end that all names of a folder share, such as `_left`. The
+    folders that a glob names after its first wildcard, such as `left` in `scenes/*/left/**`, may differ, too.
 
     Args:
       folders: name of an image of a sample -> its folder or glob.
@@ -80,12 +82,17 @@ class PairedImages(Source):
             yield self._reference({name: files.get(stem, []) for name, files in found.items()})
 
     def _list(self, root: Root) -> _Files:
-        """Returns path below a folder without extension -> images."""
+        """Returns path below a folder without extension -> images; for a glob, without the folders that it names."""
         files: _Files = {}
+        parts = [] if root.is_folder else root.listing[root.start :].split("/")[:-1]
+        parts = parts[: parts.index("**")] if "**" in parts else parts
+        named = [place for place, part in enumerate(parts) if not has_wildcards(part)]
         for entry in storage.list_files(root.listing, literal=root.is_folder):
             below = entry.path[root.start :]
             if unpaired_kind(below, arrays=Content.ARRAY in self._needs.contents) is None:
-                files.setdefault(posixpath.splitext(below)[0], []).append(entry)
+                path = posixpath.splitext(below)[0].split("/")
+                stem = "/".join(part for place, part in enumerate(path) if place not in named)
+                files.setdefault(stem, []).append(entry)
         return {stem: sorted(some, key=lambda one: one.path) for stem, some in files.items()}
 
     def _reference(self, files: Mapping[str, Sequence[storage.FileEntry]]) -> SampleRef:

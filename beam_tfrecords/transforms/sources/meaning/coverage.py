@@ -24,6 +24,10 @@ _MOST_NAMED = 3
 _MANY = 8
 # Labels of samples without a label; the last one is that of a split in which none has one.
 _NO_LABELS = (None, "", b"")
+# Least share of the images of an offer.
+_LEAST_COVERED = 0.05
+# Largest share of rejected samples of a plausible one.
+_MOST_FAILED = 0.01
 
 _Offer = TypeVar("_Offer")
 
@@ -34,7 +38,7 @@ class Trial:
 
     Attributes:
       contents: contents that the layout needs.
-      samples: number of samples that were looked at.
+      samples: number of valid samples among those that were looked at.
       labelled: number of samples with a label or an object.
       splits: their splits.
       labels: label or class of an object -> its number.
@@ -45,7 +49,7 @@ class Trial:
       masks: files of their masks.
       meaning: a digest of the splits, images, labels and objects of all samples.
       is_whole: whether these are all samples.
-      failed: number of samples that would be rejected, if the request does not allow as many.
+      failed: number of samples that would be rejected.
       are_alone: whether each split has a single label, which no other split has.
       lost: fields with boxes that are not stored.
       drawn: classes whose images look like masks, unlike those of others.
@@ -121,7 +125,7 @@ class Trial:
             repr((ref.split, *ref.images.values(), *ref.labels, ref.objects and ref.objects.pack())) for ref in valid
         ]
         used = frozenset(uri for uri, _ in images), len(images), frozenset(masks), hash(frozenset(every))
-        counted = contents, len(refs), labelled, splits, labels, objects, repeated
+        counted = contents, len(valid), labelled, splits, labels, objects, repeated
         return cls(*counted, *used, is_whole, are_alone=are_alone)
 
 
@@ -142,6 +146,12 @@ class Coverage:
     implausible: str
     left: Sequence[str]
     leaves_texts: bool
+
+    @property
+    def is_a_little(self) -> bool:
+        """Whether it has so few of the images, without labels, that hardly anybody means them."""
+        is_few = self.trial.num_images < _LEAST_COVERED * self.total
+        return self.trial.is_whole and self.trial.is_bare and is_few
 
     def is_within(self, other: Coverage) -> bool:
         """Whether another reading has all images of this one too, and neither has anything else."""
@@ -200,6 +210,7 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
         are_few = coverage.implausible != "" or says_less
         return are_no_classes, is_guess, coverage.trial.is_bare, is_part, are_few
 
+    tried = [(offer, coverage) for offer, coverage in tried if not coverage.is_a_little]
     masks = {path for _, coverage in tried for path in coverage.trial.masks}
     offers: list[tuple[_Offer, Coverage]] = []
     for offer, coverage in sorted(tried, key=rank):
@@ -237,8 +248,8 @@ def _plural(word: str, count: int) -> str:
 
 
 def _find_implausible(trial: Trial) -> str:
-    if trial.failed:
-        return f"{trial.failed:,} of {trial.samples:,}{' looked at' * (not trial.is_whole)} would be rejected"
+    if trial.failed > _MOST_FAILED * (trial.samples + trial.failed):
+        return f"{trial.failed:,} samples{' of those looked at' * (not trial.is_whole)} would be rejected"
     if trial.drawn:
         return f"the images of {', '.join(map(printable, trial.drawn[:_MOST_NAMED]))} look like masks"
     if trial.lost and not trial.is_bare:

@@ -13,7 +13,7 @@ import math
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords.features.fields import CAPTIONS
@@ -51,6 +51,8 @@ _LISTS = {
 # Detectors write centers, and how sure they are.
 _SURE = frozenset({"confidence", "score", "conf", "probability"})
 _SIZES = (("width", "height"), ("imagewidth", "imageheight"), ("imgwidth", "imgheight"), ("imgw", "imgh"), ("w", "h"))
+# Names of the sides of several points.
+_SIDES = re.compile(r"(?:all)?(?:points)?[xy]s?")
 _CLASS_WORDS = re.compile(r"^(?:class|label|category|name|kind|type|tag|species|object)", re.IGNORECASE)
 # Words that no other fact about an object has.
 _CERTAIN = re.compile(r"^(?:class|label|category|species)", re.IGNORECASE)
@@ -122,7 +124,7 @@ def draft_mappings(
     inside = _find_objects(elements, image_sizes, is_xml=extension == ".xml")
     # Lines with a class are rows of a table.
     if not inside and extension not in _LINES:
-        inside = [{"label": label} for label in _find_classes(elements, without=best.image)]
+        inside = [{"label": label} for label in _find_classes(elements, without=best.image, names=names)]
     leaves = _leaves_of(elements)
     if not inside and extension not in _LINES:
         texts = [path for path, values in leaves.items() if _plain(path[-1]) in _TEXTS and not _are_numbers(values)]
@@ -189,6 +191,9 @@ def _find_images(
     """
     found = []
     for path in _leaves_of(elements[:_MOST_ELEMENTS]):
+        # Numbers are the keys of many things.
+        if any(map(str.isdecimal, path)):
+            continue
         values = [value if isinstance(value, str) else "" for value in (_follow(one, path) for one in elements)]
         leads_to = [names.get(value.rpartition("/")[2], "") for value in values]
         count = len({*leads_to} - {""})
@@ -236,7 +241,7 @@ def _find_places(elements: Sequence[Any], sizes: Sequence[tuple[int, int] | None
         boxes = [[float(number) for number in row] if None not in row else [] for row in rows]
         return _measure(boxes, sizes, [_expression(path) for path in paths], forms[::-1] if are_sure else forms)
     for path, values in _vectors_of(elements).items():
-        if len(values) < _MOST * len(elements):
+        if len(values) < _MOST * len(elements) or _SIDES.fullmatch(_plain(path[-1])):
             continue
         vectors = [_flatten(_follow(one, path)) for one in elements]
         counts = {len(one) for one in vectors} - {0}
@@ -287,12 +292,13 @@ def _units(vectors: Sequence[Sequence[float]]) -> Sequence[dict[str, str]]:
     return ({"unit": "share"},) if max(numbers) <= 1 else ({"unit": "percent"}, {"unit": "pixels"})
 
 
-def _find_classes(elements: Sequence[Any], *, without: str = "") -> list[str]:
+def _find_classes(elements: Sequence[Any], *, without: str = "", names: Container[str] = ()) -> list[str]:
     """Returns where elements have a word that repeats, the likeliest first; a certain name leaves out the others.
 
     Args:
       elements: objects; or samples, of which a number may be the class, too.
       without: the image of the samples.
+      names: names of images, which are no classes.
     """
     candidates = []
     for path, values in _leaves_of(elements).items():
@@ -304,7 +310,7 @@ def _find_classes(elements: Sequence[Any], *, without: str = "") -> list[str]:
         name = _plain(path[-1])
         if name in _NO_CLASS or _IMAGE_ID.fullmatch(name) or any(map(_NUMBERED.search, path[:-1])):
             continue
-        if _FORMS.issuperset(map(_plain, distinct)):
+        if _FORMS.issuperset(map(_plain, distinct)) or all(word in names for word in distinct):
             continue
         is_certain, is_usual = bool(_CERTAIN.search(path[-1])), bool(_CLASS_WORDS.search(path[-1]))
         may_be_number = without and 2 * len(distinct) <= len(words) and all(map(str.isdigit, distinct))

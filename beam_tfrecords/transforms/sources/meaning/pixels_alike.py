@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import io
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ _LEAST_CONTRAST = 4.0
 JPEG = re.compile(r"\.jpe?g$", re.IGNORECASE)
 # The last word of a name, as in 1_lesion.png, with the extension.
 _END = re.compile(r"([_. -][A-Za-z]+)?(\.[^./]*)?$")
+# The word before its number, as in seg00012.png.
+_BEGINNING = re.compile(r"[A-Za-z]+[_. -]?(?=\d)")
 # Numbers of classes, in a store and on a disk, and of images of each, that are compared.
 _MOST_CLASSES, _MOST_CLASSES_NEAR, _MOST_OF_CLASS = 12, 200, 3
 
@@ -95,12 +98,15 @@ def find_drawn(classes: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def find_drawn_ends(paths: Iterable[str]) -> list[str]:
-    """Returns the ends of names, such as `*_lesion.png`, whose first images look like masks, unlike the others."""
+    """Returns globs for the ends or beginnings of names whose first images look like masks, unlike the others."""
     ends: dict[str, list[str]] = {}
+    beginnings: dict[str, list[str]] = {}
     for path in paths:
-        end = _END.search(path)
+        end, beginning = _END.search(path), _BEGINNING.match(posixpath.basename(path))
         ends.setdefault(f"*{end[0] if end else ''}", []).append(path)
-    return find_drawn(ends) if len(ends) > 1 else []
+        beginnings.setdefault(f"{beginning[0] if beginning else ''}*", []).append(path)
+    found = find_drawn(ends) if len(ends) > 1 else []
+    return found or (find_drawn(beginnings) if len(beginnings) > 1 else [])
 
 
 def _kind_of(path: str) -> _Appearance:
