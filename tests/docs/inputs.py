@@ -275,8 +275,10 @@ def _make_joined(folder: Path, names: list[str]) -> None:
     pairs = [("Ann", 1, "Ann", 2), ("Bo", 1, "Bo", 2), ("Ann", 1, "Bo", 2), ("Ann", 2, "Bo", 1)]
     lines = (f"{a}/{a}_{i:04}.jpg,{b}/{b}_{j:04}.jpg,{'same' if a == b else 'different'}\n" for a, i, b, j in pairs)
     (folder / "people/pairs.csv").write_text("first,second,label\n" + "".join(lines))
-    (folder / "train_list.txt").write_text("\n".join(names[::2]))
-    (folder / "test_list.txt").write_text("\n".join(names[1::2]))
+    # Beside the tables, they would be the splits of all pages.
+    (folder / "names").mkdir()
+    (folder / "names/train_list.txt").write_text("\n".join(names[::2]))
+    (folder / "names/test_list.txt").write_text("\n".join(names[1::2]))
 
 
 def _make_documents(folder: Path, photos: list[Path]) -> None:
