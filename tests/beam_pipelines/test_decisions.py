@@ -24,7 +24,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, dict[str, int]]]] = {
         {"train": {"cat": 3, "dog": 2, "fox": 1}, "test": {"cat": 3, "dog": 2, "fox": 1}},
     ),
     # The request names classes, so that only they are looked for in the folders.
-    "some classes": (INNER, {"classes": "cat,fox"}, {"train": {"cat": 6, "fox": 2}}),
+    "some classes": (INNER, {"classes": "cat,fox"}, {one: {"cat": 3, "fox": 1} for one in ("train", "test")}),
     "strata": (
         NESTED,
         {"splits": "train=0.8,test=0.2", "stratify": True},

@@ -50,6 +50,8 @@ from beam_tfrecords.transforms.splits import Splits, name_split
 _MOST_DAMAGED = 3
 # Most samples whose files are compared with those of the input: 60 bytes of memory for each.
 _MOST_COMPARED = 10_000_000
+# Files beside the images of a table to look at: at least so many, and so many for each sample.
+_MOST_BESIDE, _MOST_TIMES = 20_000, 10
 
 
 def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
@@ -234,15 +236,25 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
     containers = {one.uri for one in source.partitions}
     inputs = tuple(f"{path.rstrip('/')}/" for path in name_inputs(spec.input).paths)
     roots = [split_of_word(word)[1].rstrip("/") for word in (*spec.image_root, *spec.mask_root)]
+    beside = set[str]()
+    if source.description.unit == "row" and not roots:
+        # The images of a table lie in its folder, beside files of all kinds.
+        paths = [one for one in name_inputs(spec.input).paths if one == folder_of_archive(one)]
+        beside |= {storage.dirname(one) for one in paths if not (names_several(one) or storage.is_folder(one))}
+    roots += beside
     outside = [root for root in roots if not (f"{root}/".startswith(inputs) or storage.is_web(root))]
     named, within = _find_files(listing, outside) if outside else (None, [])
     folders = _find_folders(spec, source, containers, within)
     if folders and listing.total > _MOST_COMPARED:
         tally.notes.append(f"more than {_MOST_COMPARED:,} samples: files that nothing reads are not counted")
         return
+    most = max(_MOST_BESIDE, _MOST_TIMES * listing.total) if beside else None
     for folder, prefix in zip(folders, key_prefixes(folders) if folders else (), strict=True):
         try:
-            for entry in storage.list_files(folder, literal=True):
+            for number, entry in enumerate(storage.list_files(folder, literal=True)):
+                if number == most:
+                    tally.notes.append(f"{printable(folder)}: more than {number:,} files; further ones are not counted")
+                    break
                 if not entry.size or entry.path in containers or source.has_read(entry.path):
                     continue
                 if named is None:
@@ -252,6 +264,10 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
                     continue
                 below = entry.path[len(folder) + 1 :]
                 key, kind = printable(prefix + below), skipped_kind(below)
+                # Other folders there are no images of the table, such as a dataset.
+                is_other = kind not in (None, NOT_AN_IMAGE) or hash(f"{storage.dirname(entry.path)}/") not in named
+                if beside and is_other:
+                    continue
                 if not is_named and spec.skips_path(key) is None:
                     image = "without a row" if source.description.unit == "row" else "not read"
                     tally.add(image if kind in (None, NOT_AN_IMAGE) else kind, key)
@@ -273,7 +289,7 @@ def _find_folders(spec: BuildSpec, source: Source, containers: Collection[str], 
 
 
 def _find_files(listing: Listing, roots: Sequence[str]) -> tuple[set[int], list[str]]:
-    """Returns hashes of the files of all samples, which take less memory than paths, and the folders of those in roots.
+    """Returns hashes of the files and folders of all samples, which take less memory than paths; and a folder a root.
 
     A root may be a whole disk, so its folder is the innermost one with all these files; "" if there are none.
     """
@@ -281,7 +297,7 @@ def _find_files(listing: Listing, roots: Sequence[str]) -> tuple[set[int], list[
     for refs in read_light(listing):
         files = [*refs.files()]
         if listing.total <= _MOST_COMPARED:
-            named.update(map(hash, files))
+            named.update(map(hash, (*files, *{f"{storage.dirname(file)}/" for file in files})))
         for root in roots:
             inside = [file for file in files if file.startswith(f"{root}/")]
             common[root] = posixpath.commonprefix([*filter(None, [common[root]]), *inside])

@@ -77,7 +77,7 @@ _PLACES = frozenset({"input", "label_pattern", "splits", "include", "exclude", "
 # Settings that say where a file has labels or names of images.
 _COLUMNS = frozenset({"mapping", "save_mapping", "label_column", "label_columns", "image_column", "image_path"})
 # Settings that a layout of images alone does not need.
-_LABELS = frozenset({"images", "label_pattern"})
+_LABELS = frozenset({"images", "label_pattern", "class_names"})
 # What a message begins with.
 _INPUT = re.compile(r"^`input=[^`]*`: ")
 # Most requests to try for one refusal, and most settings to add one after the other.

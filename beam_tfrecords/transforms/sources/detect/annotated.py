@@ -47,6 +47,8 @@ _MOST_PATHS = 3
 # Number of kinds of masks to suggest. Instance masks come last, because they contain no classes.
 _MOST_MASKS = 2
 _OBJECTS = re.compile(r"instance|panoptic", re.IGNORECASE)
+# Most classes that a command names.
+_MOST_CLASSES = 20
 # Name of an image in a sample.
 _NAME = re.compile("[a-z][a-z0-9_]*")
 # Names of other features.
@@ -84,7 +86,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         names = tree.names(path for at in found if is_mask_folder(at) for path, _ in tree.walk(at))
         raise UnclearError(
             f"{what} of the others{_describe_jpeg(names)}",
-            [*masks, *_without(others, request, base, found)],
+            [*masks, *_without(others, request, base, found), *([] if masks else _with_classes(tree, request, base))],
             code="images_and_masks",
         )
     if request.named or request.spec.label_pattern is not None:
@@ -121,7 +123,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         what = (
             f"the names of the images {show_names(families)} are the same but for these words, like those of one thing"
         )
-        raise _refuse_families(what, families, request)
+        raise _refuse_families(what, families, request, classes=_with_classes(tree, request, base))
     if ending:
         suffixed = find_suffixed_masks(tree, ending)
         ends = Counter(name for _, folder in tree.walk() for _, name in folder.names if MASK_ENDING.search(name))
@@ -139,6 +141,16 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             code="images_and_masks",
         )
     return [_note_twins(twins, request)] if twins and request.by_folders else []
+
+
+def all_are_classes(names: Sequence[str]) -> list[Suggestion]:
+    """Suggests using all folders as classes."""
+    are_plain = not any(
+        "," in name or name != name.strip() or (is_container(name) and name[-1:].isdecimal()) for name in names
+    )
+    if not 1 < len(names) <= _MOST_CLASSES or not are_plain:
+        return []
+    return [Suggestion("all folders as classes", {"class_names": ",".join(names)})]
 
 
 def _describe_jpeg(masks: Sequence[str]) -> str:
@@ -168,7 +180,12 @@ def _of_parts(parts: Sequence[str], request: Request) -> list[Suggestion]:
 
 
 def _refuse_families(
-    found: str, globs: Sequence[str], request: Request, masks: Sequence[Suggestion] = (), **settings: str
+    found: str,
+    globs: Sequence[str],
+    request: Request,
+    masks: Sequence[Suggestion] = (),
+    classes: Sequence[Suggestion] = (),
+    **settings: str,
 ) -> UnclearError:
     """Returns the error for images of one thing whose names have different words.
 
@@ -177,6 +194,7 @@ def _refuse_families(
       globs: a glob for the images of each kind; "*" for those without a word.
       request: the request.
       masks: first answer, which uses some of the images as masks.
+      classes: answer that uses all of them as samples of the classes that their folders name.
       settings: further settings of the other answers.
     """
     # A glob can name the images with a word, and not those without one.
@@ -189,13 +207,20 @@ def _refuse_families(
         )
         for one, left in others.items()
     ]
-    pairs = [] if masks else _as_kinds(globs, request)
-    first, last = (pairs, []) if settings else ([], pairs)
-    return UnclearError(found, [*masks, *first, *answers, *last], code="images_and_masks")
+    pairs = [] if masks else _as_kinds(globs, request, has_classes=bool(classes))
+    # Depth maps are no samples of a class.
+    classes = [] if any(map(names_annotations, globs)) else classes
+    return UnclearError(found, [*masks, *pairs, *classes, *answers], code="images_and_masks")
 
 
-def _as_kinds(globs: Sequence[str], request: Request) -> list[Suggestion]:
-    """Suggests joining the images of one thing of all kinds; [] if the globs do not tell these apart."""
+def _as_kinds(globs: Sequence[str], request: Request, *, has_classes: bool) -> list[Suggestion]:
+    """Suggests joining the images of one thing of all kinds; [] if the globs do not tell these apart.
+
+    Args:
+      globs: the globs of the kinds.
+      request: the request.
+      has_classes: whether the folders of the input are classes.
+    """
     names = [re.sub(r"\W+", "_", re.sub(r"\*|\.\*$", "", one).strip("_. -")).lower() for one in globs]
     are_apart = not any(
         one != other and fnmatch.fnmatchcase(other.replace("*", "x"), one) for one in globs for other in globs
@@ -203,7 +228,17 @@ def _as_kinds(globs: Sequence[str], request: Request) -> list[Suggestion]:
     are_names = all(map(_NAME.fullmatch, names)) and len({*names}) == len(names) and _TAKEN.isdisjoint(names)
     if request.root is None or not (are_apart and are_names):
         return []
-    return [_join_images([f"{name}={request.path(f'**/{one}')}" for name, one in zip(names, globs, strict=True)])]
+    pairs = _join_images([f"{name}={request.path(f'**/{one}')}" for name, one in zip(names, globs, strict=True)])
+    labels = {"label_pattern": request.class_pattern(0)} if has_classes else {}
+    return [dataclasses.replace(pairs, settings={**pairs.settings, **labels})]
+
+
+def _with_classes(tree: FolderTree, request: Request, base: str) -> list[Suggestion]:
+    """Suggests using all images, with the folders in a folder as their classes, if these hold no others."""
+    names = tree.below(base)
+    are_others = any(tree.below(name) or is_container(name) or split_in_name(name) for name in names)
+    may_be = request.by_folders and not (base or tree.images(base) or are_others)
+    return all_are_classes(names) if may_be else []
 
 
 def _glob_of(ending: str) -> str:
@@ -244,14 +279,17 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
             for one in (_with_masks(request, {"input": one_or_all(paths), **drawn}) if paths else ())
         ]
     # Of pairs in several splits, no setting makes samples.
-    may_be = len(twins) > 1 and all([*map(storage.basename, one.folders)] == folders for one in twins)
-    may_be &= not (any(one.are_views or one.suffixes for one in twins) or any(map(names_annotations, folders)))
+    are_named = all([*map(storage.basename, one.folders)] == folders for one in twins)
+    may_be = are_named and not (any(one.suffixes for one in twins) or any(map(names_annotations, folders)))
     classes = [Suggestion("all folders as classes", {"class_names": ",".join(folders)})] if may_be else []
+    pairs = _as_pairs(twins, request)
+    # Views are pairs rather than classes.
+    named = [*pairs, *classes] if len(twins) == 1 or twins[0].are_views else [*classes, *pairs]
     names = "the same names" if not twins[0].suffixes else "the same names but for their ends"
     remedy = "; if the folders are classes, name them in `class_names`" if twins[0].are_views else ""
     return UnclearError(
         f"the images in {', '.join(shown)} have {names}, like images and their masks, or images of one thing{remedy}",
-        [*masks, *classes, *_as_pairs(twins, request), *answers],
+        [*masks, *named, *answers],
         code="images_and_masks",
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
@@ -158,7 +158,7 @@ def choose_columns(
     if objects is not None:
         taken.append(f"boxes from column {objects.column!r}")
         label = None if label == objects.labels else label
-    boxes = masks or (_choose_boxes(table, settings, needs, taken) if objects is None else None)
+    boxes = masks or (_choose_boxes(table, settings, needs, taken, others) if objects is None else None)
     if boxes is not None and boxes.label is not None and settings.label_column is None:
         _refuse_other_labels(table, boxes.label, settings, image=image)
     if boxes is not None and not wants_label:
@@ -190,8 +190,18 @@ def _refuse_contradictions(table: Table, settings: TableSettings) -> None:
         )
 
 
-def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: list[str]) -> BoxColumns | None:
-    """Returns the box columns unless the request wants only labels; adds to `taken` for the note."""
+def _choose_boxes(
+    table: Table, settings: TableSettings, needs: Needs, taken: list[str], others: Collection[str | None]
+) -> BoxColumns | None:
+    """Returns the box columns unless the request wants only labels; adds to `taken` for the note.
+
+    Args:
+      table: the table.
+      settings: settings of the table.
+      needs: requested contents.
+      taken: what was found.
+      others: columns with another role.
+    """
     if Content.OBJECTS not in needs.contents or settings.label_columns or settings.label_type is not LabelType.CLASS:
         return None
     label = _label_of_objects(table, settings)
@@ -202,7 +212,7 @@ def _choose_boxes(table: Table, settings: TableSettings, needs: Needs, taken: li
     if boxes is not None:
         taken.append(describe_boxes(boxes))
         if boxes.label is None and len(needs.class_names) != 1:
-            _refuse_unclear_classes(table)
+            _refuse_unclear_classes(table, others)
     return boxes
 
 
@@ -222,9 +232,9 @@ def _label_of_objects(table: Table, settings: TableSettings) -> str | None:
     return settings.label_column or find_label(table) or (by_name[0] if len(by_name) == 1 else None)
 
 
-def _refuse_unclear_classes(table: Table) -> None:
-    """Refuses boxes beside columns of words that may have their classes."""
-    found = suggest_classes(table)
+def _refuse_unclear_classes(table: Table, others: Collection[str | None]) -> None:
+    """Refuses boxes beside columns of words, other than those with another role, that may have their classes."""
+    found = [one for one in suggest_classes(table) if one.settings["label_column"] not in others]
     if found:
         names = ", ".join(one.settings["label_column"] for one in found)
         what = "a column that may have" if len(found) == 1 else "several columns that may have"

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.sources.detect.annotated import exclude, refuse_annotations
+from beam_tfrecords.transforms.sources.detect.annotated import all_are_classes, exclude, refuse_annotations
 from beam_tfrecords.transforms.sources.detect.interpretation import (
     Interpretation,
     ListedLabels,
@@ -48,7 +48,6 @@ from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.splits import kinds_of_words, means_evaluation, split_of_folder
 
 _MOST_DEPTH = 20
-_MOST_CLASSES = 20
 _MOST_ALONE = 3
 _SPLITS = ("train", "validation", "test")
 # Split names that can also be classes, such as a train.
@@ -258,8 +257,9 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
     ):
         _refuse_split_among_classes(tree, request, base, list(known))
         return {}
-    # If two folders have the same split, uses the one with the plain name.
-    chosen = {split: name for name, split in [*reversed(suspects.items()), *known.items()]}
+    # If two folders have the same split, uses the one with the plain name, or else with more images.
+    by_size = sorted(suspects.items(), key=lambda one: tree.total(join(base, one[0])), reverse=True)
+    chosen = {split: name for name, split in [*reversed(by_size), *known.items()]}
     splits = {chosen[split]: split for split in _SPLITS if split in chosen}
     with_classes = {name: split for name, split in splits.items() if _has_classes(tree, join(base, name))}
     # As names and names-test, with the same classes.
@@ -270,7 +270,10 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
     answers = [answer for some in named for answer in _name_splits(request, base, some)]
     raise UnclearError(
         f"there are folders that look like splits, {show_names(sorted(suspects))}{more}",
-        answers + (_all_are_classes(names) if len(others) >= len(suspects) else []),
+        # As training_fake and training_real.
+        [*all_are_classes(names), *answers]
+        if len(splits) == 1 < len(suspects) and not others
+        else answers + (all_are_classes(names) if len(others) >= len(suspects) else []),
         code="split_or_class",
     )
 
@@ -311,7 +314,7 @@ def _refuse_split_among_classes(tree: FolderTree, request: Request, base: str, k
             f"the folder {show_names(doubtful)} beside others with images may be a split or a class",
             [
                 *_without(tree, request, [join(base, name) for name in doubtful]),
-                *_all_are_classes(tree.below(base)),
+                *all_are_classes(tree.below(base)),
             ],
             code="split_or_class",
         )
@@ -370,7 +373,7 @@ def _refuse_unlabelled(level: Level) -> None:
             f"the name of the folder {show_names(names)} beside the classes says that its images have no label",
             [
                 *_without(level.tree, level.request, [path for name in names for path in level.paths(name)]),
-                *_all_are_classes(level.names),
+                *all_are_classes(level.names),
             ],
             code="unclear_folders",
         )
@@ -399,7 +402,7 @@ def _named_classes(level: Level) -> Interpretation | None:
     named = level.request.named
     while named and level.names:
         if named & set(map(normalize, level.names)):
-            return Interpretation(level.bases)
+            return _splits_in_classes(level) or Interpretation(level.bases)
         level = dataclasses.replace(level, bases=level.down())
     return None
 
@@ -529,7 +532,7 @@ def _parts(level: Level) -> Interpretation | None:
             f"{show_names(containers)} looks like a part of the dataset, but is beside the class {show_names(others)}",
             [
                 *_without(level.tree, level.request, [path for name in containers for path in level.paths(name)]),
-                *_all_are_classes(level.names),
+                *all_are_classes(level.names),
             ],
             code="part_or_class",
         )
@@ -614,7 +617,8 @@ def _copies(level: Level) -> Interpretation | None:
     """Raises an error for a folder that holds folders with the names of those beside it: a copy, or another part."""
     names = {*level.names}
     copies = [name for name in level.names if level.inner[name] and {*level.inner[name]} <= names - {name}]
-    if not 0 < len(copies) < len(names):
+    # The parts of hashes have the same names at each level.
+    if not 0 < len(copies) < len(names) or max(map(len, names)) == 1:
         return None
     paths = [path for name in copies for path in level.paths(name)]
     held = sorted({one for name in copies for one in level.inner[name]})
@@ -699,14 +703,6 @@ LAYOUTS = (
 def _without(tree: FolderTree, request: Request, paths: Sequence[str]) -> list[Suggestion]:
     """Suggests excluding some folders."""
     return [Suggestion(f"the images outside {show_names(paths)}", exclude(paths, request, tree))]
-
-
-def _all_are_classes(names: Sequence[str]) -> list[Suggestion]:
-    """Suggests using all folders as classes."""
-    are_plain = not any("," in name or name != name.strip() or is_container(name) for name in names)
-    if not 1 < len(names) <= _MOST_CLASSES or not are_plain:
-        return []
-    return [Suggestion("all folders as classes", {"class_names": ",".join(names)})]
 
 
 def _first(names: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ _FILLERS = frozenset({
 # Words in the names of folders and files with images of the same things.
 VIEWS = frozenset({
     "left", "right", "center", "centre", "middle", "front", "back", "rear", "top", "bottom", "side", "before",
-    "after", "pre", "post", "first", "second", "image", "img", "anchor", "positive", "negative", "query", "lr", "hr",
+    "after", "pre", "post", "first", "second", "image", "img", "anchor", "query", "lr", "hr",
     "low", "high", "lowres", "highres", "rgb", "ir", "nir", "depth", "thermal", "infrared", "fundus", "oct",
     "visible", "vis", "color", "colour", "gray", "grey", "input", "target", "source", "output", "reference", "ref",
     "noisy", "clean", "blur", "sharp", "hazy", "clear", "rain", "rainy", "photo", "sketch", "sketches", "edge",

@@ -11,7 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.interpretation import join
 from beam_tfrecords.transforms.sources.detect.mask_names import shared_ending, without_common_ends
-from beam_tfrecords.transforms.sources.detect.names import VIEWS, is_mask_folder, names_annotations, split_in_name
+from beam_tfrecords.transforms.sources.detect.names import (
+    VIEWS,
+    is_container,
+    is_mask_folder,
+    names_annotations,
+    split_in_name,
+)
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG, compare_images
 
@@ -41,6 +47,8 @@ _LEAST_PAIRED = 0.25
 _IMAGE_WORDS = frozenset(
     {"im", "image", "images", "img", "imgs", "picture", "pictures", "view", "views", "cam", "camera"}
 )
+# Images that a triplet has beside its anchor; alone, they are classes.
+_OF_ANCHOR = frozenset({"positive", "negative"})
 # Suffix of single-band images of Sentinel-2, Sentinel-1, Landsat and multispectral cameras.
 _BAND = re.compile(
     r"(?:^|[_. -])(B(?:0?[1-9]|1[0-2]|8A)|[VH][VH]|red|green|blue|yellow|nir|red_?edge|swir_?\d*|pan)$", re.IGNORECASE
@@ -144,7 +152,7 @@ def find_families(tree: FolderTree) -> list[str]:
     """
     firsts = _find_kinds(tree, _FIRST_WORD, "{}*")
     words = [one.strip("_. -*") for one in firsts]
-    are_known = any(map(names_annotations, words)) or _are_views(words)
+    are_known = any(names_annotations(one) or _are_views([one]) for one in words)
     return _find_kinds(tree, _LAST_WORD, "*{}.*") or (firsts if are_known else [])
 
 
@@ -208,11 +216,37 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> list[Twins]:
             twins = [_make_twins(tree, root, some) for some in _group_alike(tree, paths)]
         if twins and all(twins):
             return [one for one in twins if one]
+    inner = {tuple(tree.below(path)) for path in paths}
+    if (
+        len(by_split) == len(inner) == 1
+        and not any(map(tree.images, paths))
+        and (below := _twins_inside(tree, root, paths))
+    ):
+        return below
     views = [name for name in names if not names_annotations(name)]
     are_views = len(by_split) == 1 and bool(views) and _are_views(views)
     if are_views and (_pair_below(tree, paths) or _begin_alike(tree, paths)):
         return [Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True, others=paths[2:])]
     return []
+
+
+def _twins_inside(tree: FolderTree, root: str, paths: Sequence[str]) -> list[Twins]:
+    """Returns folders that each hold the same splits or containers, whose images form pairs; [] for others."""
+    names = tree.below(paths[0])
+    are_known = all(split_in_name(name) or is_container(name) for name in names)
+    if (
+        not are_known
+        or tree.total(paths[0]) < _LEAST_EQUAL
+        or any(tree.below(join(path, name)) for path in paths for name in names)
+    ):
+        return []
+    found = [_make_twins(tree, root, [join(path, name) for path in paths], paths) for name in names]
+    twins = [one for one in found if one]
+    if len(twins) < len(names):
+        return []
+    images, *others, masks = (path.rpartition("/")[0] for path in twins[0].folders)
+    may_be_classes = all(one.may_be_classes for one in twins)
+    return [dataclasses.replace(twins[0], images=images, masks=masks, others=others, may_be_classes=may_be_classes)]
 
 
 def _group_alike(tree: FolderTree, paths: Sequence[str]) -> list[list[str]]:
@@ -227,10 +261,21 @@ def _group_alike(tree: FolderTree, paths: Sequence[str]) -> list[list[str]]:
     return groups if all(len(group) == _PAIR for group in groups) else []
 
 
-def _make_twins(tree: FolderTree, root: str, paths: Sequence[str]) -> Twins | None:
-    """Returns folders if the images of each form pairs with those of the first one, else None."""
-    names = [path.rpartition("/")[2] for path in paths]
-    pairs = [_pair(tree, paths[0], other) or _pair_numbers(tree, root, paths[0], other) for other in paths[1:]]
+def _make_twins(tree: FolderTree, root: str, paths: Sequence[str], outer: Sequence[str] = ()) -> Twins | None:
+    """Returns folders if the images of each form pairs with those of the first one, else None.
+
+    Args:
+      tree: the folders.
+      root: as in `find_twins`.
+      paths: paths of the folders.
+      outer: paths of the folders whose names say what these are, if they lie in these.
+    """
+    names = [path.rpartition("/")[2] for path in outer or paths]
+    are_named = _are_views(names)
+    pairs = [
+        _pair(tree, paths[0], other) or _pair_numbers(tree, root, paths[0], other, are_views=are_named)
+        for other in paths[1:]
+    ]
     suffixes_of = [pair for pair in pairs if pair is not None]
     if len(suffixes_of) < len(pairs):
         return None
@@ -252,7 +297,7 @@ def _make_twins(tree: FolderTree, root: str, paths: Sequence[str]) -> Twins | No
         last = next((path for path in masks if re.findall(r"\d", path) == re.findall(r"\d", images)), masks[0])
         is_reversed = False
     # The folders of pix2pix; letters of an alphabet are more.
-    are_views = _are_views(names) or (names == ["A", "B"] and suffixes_of[0] == ("", "") and tree.images(images) > 1)
+    are_views = are_named or (names == ["A", "B"] and suffixes_of[0] == ("", "") and tree.images(images) > 1)
     are_views = are_views or are_alike
     # Photos of two classes may have the same numbers.
     may_be_classes = is_reversed is None and not are_views
@@ -289,7 +334,8 @@ def _are_views(names: Iterable[str]) -> bool:
     """Whether folders may hold images of the same things, by words such as `left` in `image_left` and `left_imgs`."""
     words = (re.findall(r"[a-z]+", name.lower()) for name in names)
     kinds = [[word for word in some if len(word) > 1 and word not in _IMAGE_WORDS] or some[:1] for some in words]
-    return all(any(VIEWS & {word, word.removesuffix("s")} for word in some) for some in kinds)
+    known = VIEWS | (_OF_ANCHOR if any("anchor" in some for some in kinds) else set())
+    return all(any(known & {word, word.removesuffix("s")} for word in some) for some in kinds)
 
 
 def _pair_below(tree: FolderTree, paths: Sequence[str]) -> bool:
@@ -344,7 +390,7 @@ def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
     return endings if is_even and len(bases & other_bases) >= _MOST_EQUAL * len(bases | other_bases) else None
 
 
-def _pair_numbers(tree: FolderTree, root: str, first: str, second: str) -> tuple[str, str] | None:
+def _pair_numbers(tree: FolderTree, root: str, first: str, second: str, *, are_views: bool) -> tuple[str, str] | None:
     """Returns no suffixes if the names of two folders have the same numbers after words of their own, else None.
 
     Counters are the same by chance, unless the folders are named for views.
@@ -352,7 +398,6 @@ def _pair_numbers(tree: FolderTree, root: str, first: str, second: str) -> tuple
     found = [_number(tree.names([path])) for path in (first, second)]
     (_, _, numbers), (before, after, others) = found
     is_even = 0.9 < tree.images(first) / tree.images(second) < 1.1
-    are_views = _are_views([path.rpartition("/")[2] for path in (first, second)])
     if not (root and is_even and numbers and others) or (not are_views and _are_numbered(numbers, tree.images(first))):
         return None
     extensions = {name.rpartition(".")[2] for name in tree.names([second])}
