@@ -272,13 +272,13 @@ def _make_twins(tree: FolderTree, root: str, paths: Sequence[str], outer: Sequen
     """
     names = [path.rpartition("/")[2] for path in outer or paths]
     are_named = _are_views(names)
-    pairs = [
-        _pair(tree, paths[0], other) or _pair_numbers(tree, root, paths[0], other, are_views=are_named)
-        for other in paths[1:]
-    ]
-    suffixes_of = [pair for pair in pairs if pair is not None]
-    if len(suffixes_of) < len(pairs):
-        return None
+    suffixes_of = list[tuple[str, str]]()
+    for other in paths[1:]:
+        # Of many folders, the first two are not alike as a rule.
+        pair = _pair(tree, paths[0], other) or _pair_numbers(tree, root, paths[0], other, are_views=are_named)
+        if pair is None:
+            return None
+        suffixes_of.append(pair)
     images, last = paths[0], paths[-1]
     is_reversed = _is_first_the_mask(tree, images, last, suffixes_of[-1])
     drawn, are_alike = list[int](), False
@@ -402,10 +402,13 @@ def _pair_numbers(tree: FolderTree, root: str, first: str, second: str, *, are_v
         return None
     extensions = {name.rpartition(".")[2] for name in tree.names([second])}
     ends = [f"{after}.{extension}" for extension in extensions]
-    there = [
-        one for one in numbers if any(storage.is_file(storage.join(root, second, before + one + end)) for end in ends)
-    ]
-    return ("", "") if len(there) >= _MOST_EQUAL * len(numbers) else None
+    missing = 0
+    for number in numbers:
+        missing += not any(storage.is_file(storage.join(root, second, before + number + end)) for end in ends)
+        # Each is a request to a store.
+        if missing > (1 - _MOST_EQUAL) * len(numbers):
+            return None
+    return "", ""
 
 
 def _number(names: Sequence[str]) -> tuple[str, str, list[str]]:
