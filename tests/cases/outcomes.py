@@ -83,7 +83,7 @@ def stated(case: Case, outcome: Tree) -> Tree:
 
 
 def in_order(outcome: Tree) -> tuple[Tree, Sequence[str]]:
-    """Returns what happens, and the order of the offers, the first of which users take."""
+    """Returns what happens, and the order of the offers: users take the first one."""
     return outcome, [*outcome.get("offers", ())]
 
 

@@ -50,7 +50,7 @@ from beam_tfrecords.transforms.splits import Splits, name_split
 _MOST_DAMAGED = 3
 # Most samples whose files are compared with those of the input: 60 bytes of memory for each.
 _MOST_COMPARED = 10_000_000
-# Files beside the images of a table to look at: at least so many, and so many for each sample.
+# Number of files to look at beside the images of a table: at least this many, or this many for each sample.
 _MOST_BESIDE, _MOST_TIMES = 20_000, 10
 
 
@@ -264,7 +264,7 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
                     continue
                 below = entry.path[len(folder) + 1 :]
                 key, kind = printable(prefix + below), skipped_kind(below)
-                # Other folders there are no images of the table, such as a dataset.
+                # Folders without an image of the table, such as a dataset that was built there, are not its images.
                 is_other = kind not in (None, NOT_AN_IMAGE) or hash(f"{storage.dirname(entry.path)}/") not in named
                 if beside and is_other:
                     continue
@@ -289,9 +289,10 @@ def _find_folders(spec: BuildSpec, source: Source, containers: Collection[str], 
 
 
 def _find_files(listing: Listing, roots: Sequence[str]) -> tuple[set[int], list[str]]:
-    """Returns hashes of the files and folders of all samples, which take less memory than paths; and a folder a root.
+    """Returns hashes of the files and folders of all samples, and for each root the folder of its files.
 
-    A root may be a whole disk, so its folder is the innermost one with all these files; "" if there are none.
+    Hashes take less memory than paths. The folder of a root, which may be a whole disk, is the innermost one with all
+    these files; "" if there are none.
     """
     named, common = set[int](), dict.fromkeys(roots, "")
     for refs in read_light(listing):

@@ -88,9 +88,9 @@ _MOST_SECONDS = 30
 # Number of samples of a larger input to look at, and size of the containers that are listed.
 _MOST_JUDGED = 1000
 _MOST_BYTES = 64 << 20
-# Share of samples up to which an offer allows rejecting them.
+# Largest share of rejected samples that an offer allows.
 _MOST_FAILED = 0.5
-# Share of images without a mask up to which the others may be what is meant.
+# The same for images without a mask, because the others may be what is meant.
 _MOST_UNMASKED = 0.95
 _SAME_KEYS = "shared_key"
 _UNTRIED = Trial.of((), frozenset(), is_whole=False)
@@ -471,16 +471,16 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
 
 
 def _refuse_rejected(refs: Sequence[SampleRef], rejected: int, *, may_be_few: bool) -> None:
-    """Raises the error for samples of which more would be rejected than the request allows; offers to allow these.
+    """Raises an error if more samples would be rejected than the request allows; offers to allow them.
 
     Args:
       refs: the samples.
-      rejected: number of those that would be rejected; may have the keys of others.
+      rejected: number of samples that would be rejected, also for a key that others have.
       may_be_few: whether the others may be what is meant.
     """
     reasons = sorted((ref.key, ref.failure) for ref in refs if ref.failure)
     are_masks = bool(reasons) and {code for _, (code, _) in reasons} == {FailureReason.MASK_MISSING.value}
-    share = share_above(rejected, len(refs)) if rejected < len(refs) else 1
+    share = share_above(rejected, len(refs))
     if may_be_few and share <= (_MOST_UNMASKED if are_masks else _MOST_FAILED):
         meaning = "all images but those without a mask" if are_masks else "all samples but those that are rejected"
         found = [Suggestion(meaning, {"max_failures": share})]

@@ -208,7 +208,7 @@ def _refuse_families(
         for one, left in others.items()
     ]
     pairs = [] if masks else _as_kinds(globs, request, has_classes=bool(classes))
-    # Depth maps are no samples of a class.
+    # A depth map or a mask is not a sample of its folder's class.
     classes = [] if any(map(names_annotations, globs)) else classes
     return UnclearError(found, [*masks, *pairs, *classes, *answers], code="images_and_masks")
 

@@ -233,7 +233,7 @@ def _label_of_objects(table: Table, settings: TableSettings) -> str | None:
 
 
 def _refuse_unclear_classes(table: Table, others: Collection[str | None]) -> None:
-    """Refuses boxes beside columns of words, other than those with another role, that may have their classes."""
+    """Refuses boxes if columns of words may have their classes; columns with another role do not count."""
     found = [one for one in suggest_classes(table) if one.settings["label_column"] not in others]
     if found:
         names = ", ".join(one.settings["label_column"] for one in found)

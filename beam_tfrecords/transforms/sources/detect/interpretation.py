@@ -151,7 +151,7 @@ def join(base: str, name: str) -> str:
 
 
 def one_or_all(paths: list[str]) -> str | list[str]:
-    """Returns the only path, or all of several, as settings take them."""
+    """Returns a single path as it is, and several as a list, as settings take them."""
     return paths[0] if len(paths) == 1 else paths
 
 

@@ -270,7 +270,7 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
     answers = [answer for some in named for answer in _name_splits(request, base, some)]
     raise UnclearError(
         f"there are folders that look like splits, {show_names(sorted(suspects))}{more}",
-        # As training_fake and training_real.
+        # Folders with a word for one split may be classes: training_fake, training_real.
         [*all_are_classes(names), *answers]
         if len(splits) == 1 < len(suspects) and not others
         else answers + (all_are_classes(names) if len(others) >= len(suspects) else []),
@@ -617,7 +617,7 @@ def _copies(level: Level) -> Interpretation | None:
     """Raises an error for a folder that holds folders with the names of those beside it: a copy, or another part."""
     names = {*level.names}
     copies = [name for name in level.names if level.inner[name] and {*level.inner[name]} <= names - {name}]
-    # The parts of hashes have the same names at each level.
+    # Folders that are named by the digits of hashes have the same names at each level.
     if not 0 < len(copies) < len(names) or max(map(len, names)) == 1:
         return None
     paths = [path for name in copies for path in level.paths(name)]

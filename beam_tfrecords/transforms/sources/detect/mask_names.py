@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.sources.names import is_image_name
 _WORDS = re.compile(
     r"[_. -]*[A-Za-z][A-Za-z_. -]*$|[_. -]+[A-Za-z][A-Za-z0-9]*(?:[_. -][A-Za-z][A-Za-z0-9]*)*$|^[A-Za-z]+\d$"
 )
-# The last word of a mask's name, and a number behind it.
+# The last word of a mask's name, and a number after it.
 MASK_ENDING = re.compile(
     r"([_-](?:masks?|seg|segmentations?|gt|labels?|annotations?|depth|disp|disparity))(?:[_-]?\d+)?(?=\.[^.]*$)",
     re.IGNORECASE,

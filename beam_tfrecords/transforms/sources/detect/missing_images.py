@@ -130,7 +130,7 @@ def _refuse_some_missing(
             'as ["1.jpg", "2.jpg"]',
             code="missing_images",
         )
-    # A request for fewer than half of the rows is about other images.
+    # If most of the images are missing, the rows are about others.
     few = {"max_failures": share_above(len(missing), len(names))} if 2 * len(missing) <= len(names) else {}
     raise RequestError(
         f"{quote_input(table.path)}: {len(missing):,} of the {len(names):,} images of the first {len(rows):,} rows "

@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG, compare
 MOST_TWINS = 4
 # With more folders of one parent, images of equal names are those of classes with as many images each.
 _MOST_FAMILIES = 6
-# Number of folders of which each image of one has a partner in the other, and most folders to sort into such pairs.
+# Number of folders in a pair, and most folders to sort into pairs.
 _PAIR, _MOST_PAIRED = 2, 24
 # With fewer things, images of which end in the same words, the words may be names.
 _LEAST_THINGS = 3
@@ -33,7 +33,7 @@ _LEAST_THINGS = 3
 _AFTER_NUMBER = re.compile(r"(?<=[0-9)])[_. -](?=[A-Za-z])")
 _LAST_WORD = re.compile(r"(?:[_. -]|(?<=[0-9]))[A-Za-z]+$")
 _FIRST_WORD = re.compile(r"^[A-Za-z]+(?:[_. -]|(?=[0-9]))")
-# Counters of one folder, such as IMG_1 and DSC_1.
+# Most kinds of counters in one folder, such as IMG_1 and DSC_1.
 _MOST_COUNTERS = 3
 # Number of images of each folder to look at.
 _MOST_COMPARED = 5
@@ -85,8 +85,6 @@ class Twins:
 
 def find_twins(tree: FolderTree, root: str) -> list[Twins]:
     """Returns all groups of paired folders if they contain all images; otherwise the first group, if any.
-
-    Folders one level down in two folders are at most a few groups.
 
     Args:
       tree: the folders.
@@ -148,7 +146,7 @@ def find_pair_ending(tree: FolderTree) -> str | None:
 def find_families(tree: FolderTree) -> list[str]:
     """Returns globs for the images of one kind if each thing has an image of each kind, such as *_left.*; else [].
 
-    The last word of a name says the kind, or a known first word. The glob of images without a word is "*".
+    The kind is the last word of a name, or its first word if that is known. Images without a word have the glob "*".
     """
     firsts = _find_kinds(tree, _FIRST_WORD, "{}*")
     words = [one.strip("_. -*") for one in firsts]
@@ -250,7 +248,7 @@ def _twins_inside(tree: FolderTree, root: str, paths: Sequence[str]) -> list[Twi
 
 
 def _group_alike(tree: FolderTree, paths: Sequence[str]) -> list[list[str]]:
-    """Returns the folders in pairs whose images have the same names; [] if some have no or several partners."""
+    """Groups folders into pairs whose images have the same names; returns [] unless each has exactly one partner."""
     groups = list[list[str]]()
     for path in paths:
         group = next((one for one in groups if _pair(tree, one[0], path) is not None), None)
@@ -274,7 +272,6 @@ def _make_twins(tree: FolderTree, root: str, paths: Sequence[str], outer: Sequen
     are_named = _are_views(names)
     suffixes_of = list[tuple[str, str]]()
     for other in paths[1:]:
-        # Of many folders, the first two are not alike as a rule.
         pair = _pair(tree, paths[0], other) or _pair_numbers(tree, root, paths[0], other, are_views=are_named)
         if pair is None:
             return None
@@ -339,7 +336,7 @@ def _are_views(names: Iterable[str]) -> bool:
 
 
 def _pair_below(tree: FolderTree, paths: Sequence[str]) -> bool:
-    """Whether most images of the smallest folder are in each, but for the beginning and end of a folder's names."""
+    """Whether most images of the smallest folder are in all, ignoring how all names of a folder begin and end."""
     inner = {at[len(path) :] for path in paths for at, _ in tree.walk(path)}
     names = {one: tree.names_alike([path + one for path in paths]) for one in sorted(inner)}
     for strip in (False, True):
@@ -393,7 +390,7 @@ def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
 def _pair_numbers(tree: FolderTree, root: str, first: str, second: str, *, are_views: bool) -> tuple[str, str] | None:
     """Returns no suffixes if the names of two folders have the same numbers after words of their own, else None.
 
-    Counters are the same by chance, unless the folders are named for views.
+    Folders that are not named for views may have the same counters by chance.
     """
     found = [_number(tree.names([path])) for path in (first, second)]
     (_, _, numbers), (before, after, others) = found
@@ -405,7 +402,7 @@ def _pair_numbers(tree: FolderTree, root: str, first: str, second: str, *, are_v
     missing = 0
     for number in numbers:
         missing += not any(storage.is_file(storage.join(root, second, before + number + end)) for end in ends)
-        # Each is a request to a store.
+        # Checking a file in a store is a request.
         if missing > (1 - _MOST_EQUAL) * len(numbers):
             return None
     return "", ""

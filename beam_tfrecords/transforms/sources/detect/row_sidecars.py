@@ -336,7 +336,7 @@ def _plain(path: str) -> str:
 def split_of_list(path: str) -> str | None:
     """Returns the split in the name of a list or table, or else in the name of its folder; None if neither has one.
 
-    Such as list_eval_partition has those of all splits.
+    A list called partition, such as list_eval_partition, has all splits.
     """
     if _PARTITION in _words(path):
         return None

@@ -24,9 +24,9 @@ _MOST_NAMED = 3
 _MANY = 8
 # Labels of samples without a label; the last one is that of a split in which none has one.
 _NO_LABELS = (None, "", b"")
-# Least share of the images of an offer.
+# Least share of the images that an offer without labels uses.
 _LEAST_COVERED = 0.05
-# Largest share of rejected samples of a plausible one.
+# Largest share of rejected samples in a plausible reading.
 _MOST_FAILED = 0.01
 
 _Offer = TypeVar("_Offer")
@@ -149,7 +149,7 @@ class Coverage:
 
     @property
     def is_a_little(self) -> bool:
-        """Whether it has so few of the images, without labels, that hardly anybody means them."""
+        """Whether it uses only a small share of the images, without labels."""
         is_few = self.trial.num_images < _LEAST_COVERED * self.total
         return self.trial.is_whole and self.trial.is_bare and is_few
 

@@ -191,7 +191,7 @@ def _find_images(
     """
     found = []
     for path in _leaves_of(elements[:_MOST_ELEMENTS]):
-        # Numbers are the keys of many things.
+        # A number as a key is one of many entries, not a field.
         if any(map(str.isdecimal, path)):
             continue
         values = [value if isinstance(value, str) else "" for value in (_follow(one, path) for one in elements)]
@@ -298,7 +298,7 @@ def _find_classes(elements: Sequence[Any], *, without: str = "", names: Containe
     Args:
       elements: objects; or samples, of which a number may be the class, too.
       without: the image of the samples.
-      names: names of images, which are no classes.
+      names: names of images; a field that only has these holds no classes.
     """
     candidates = []
     for path, values in _leaves_of(elements).items():

@@ -32,9 +32,9 @@ _LEAST_CONTRAST = 4.0
 JPEG = re.compile(r"\.jpe?g$", re.IGNORECASE)
 # The last word of a name, as in 1_lesion.png, with the extension.
 _END = re.compile(r"([_. -][A-Za-z]+)?(\.[^./]*)?$")
-# The word before its number, as in seg00012.png.
+# The word before the number of a name, as in seg00012.png.
 _BEGINNING = re.compile(r"[A-Za-z]+[_. -]?(?=\d)")
-# Numbers of classes, in a store and on a disk, and of images of each, that are compared.
+# Most classes to compare, in a store and on a disk, and most images of each.
 _MOST_CLASSES, _MOST_CLASSES_NEAR, _MOST_OF_CLASS = 12, 200, 3
 
 
