@@ -12,7 +12,8 @@ from beam_tfrecords.transforms.refs.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
-from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
+from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.inputs import Inputs
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import (
@@ -116,15 +117,25 @@ class Source:
         """Whether the source has read a listed file, or has counted it, other than for a sample."""
         return path in (self.read_with or ())
 
-    def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
+    def questions(self, folders: FolderSummary, tally: Tally) -> Mapping[str, tuple[FolderTree, Request]]:
+        """Returns key prefix -> folders below it, and the request, if their meaning gives labels or splits.
+
+        Args:
+          folders: folders of all samples.
+          tally: counts of the listing; receives notes on it.
+        """
+        return {}
+
+    def finish(self, folders: FolderSummary, tally: Tally, found: Mapping[str, Interpretation]) -> Finish:
         """Returns what only the whole listing shows, and adds notes on it.
 
         Args:
           folders: folders of all samples.
           tally: counts of the listing; receives the notes.
+          found: key prefix -> what the folders below it mean, for each of the `questions`.
 
         Raises:
-          RequestError: the folders are ambiguous, or do not fit the request.
+          RequestError: the listing does not fit the request.
         """
         return Finish(self.description)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError
-from beam_tfrecords.transforms.sources.detect.layouts import LAYOUTS, Level
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
+from beam_tfrecords.transforms.sources.meaning.layouts import LAYOUTS, Level
 from beam_tfrecords.transforms.splits import split_of_folder
 from tests.core.opened_sources import make_request
 from tests.each import each

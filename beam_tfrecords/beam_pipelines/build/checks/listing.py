@@ -22,8 +22,8 @@ from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.class_files import find_lists_of_numbers
-from beam_tfrecords.transforms.sources.detect.row_sidecars import TEMPLATE, group_by_split, is_table, name_split_inputs
 from beam_tfrecords.transforms.sources.inputs import folder_of_input, name_inputs
+from beam_tfrecords.transforms.sources.meaning.row_sidecars import TEMPLATE, group_by_split, is_table, name_split_inputs
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import RECORDS, ending_of_file, source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS

@@ -17,9 +17,9 @@ from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import suppress_refusals
-from beam_tfrecords.transforms.sources.detect.row_sidecars import group_by_split, split_of_list
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, folder_of_input, name_inputs
 from beam_tfrecords.transforms.sources.json_text import read_json
+from beam_tfrecords.transforms.sources.meaning.row_sidecars import group_by_split, split_of_list
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tally import Tally

@@ -37,6 +37,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     names_several,
     split_of_word,
 )
+from beam_tfrecords.transforms.sources.meaning.inference import finish_source
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, printable, skipped_kind
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
@@ -157,9 +158,9 @@ def finish_listing(
 
 
 def _finish(listing: Listing, source: Source, tally: Tally) -> Finish:
-    """Returns the result of `Source.finish`; the column of labels of a joined table answers its questions, too."""
+    """Returns the result of `finish_source`; the column of labels of a joined table answers its questions, too."""
     try:
-        return source.finish(listing.folders, tally)
+        return finish_source(source, listing.folders, tally)
     except RequestError as error:
         join = source.description.join
         label = join.other_label if join is not None else None

@@ -30,7 +30,6 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import suppress_refusals
-from beam_tfrecords.transforms.sources.detect.layouts import NAME_PATTERNS, NAMES_OF_INPUTS
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, name_inputs
 from beam_tfrecords.transforms.sources.meaning.coverage import (
@@ -42,6 +41,8 @@ from beam_tfrecords.transforms.sources.meaning.coverage import (
     measure,
 )
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
+from beam_tfrecords.transforms.sources.meaning.inference import finish_source
+from beam_tfrecords.transforms.sources.meaning.layouts import NAME_PATTERNS, NAMES_OF_INPUTS
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn, find_drawn_ends
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -282,8 +283,8 @@ class _Trials:
     def name_documents(self) -> str:
         """Returns a sentence on the documents that name the images of the input, for a message; "" without any."""
         # Only refused inputs need these modules.
-        from beam_tfrecords.transforms.sources.detect.row_sidecars import is_table
         from beam_tfrecords.transforms.sources.meaning.companions import find_rows_of_images
+        from beam_tfrecords.transforms.sources.meaning.row_sidecars import is_table
 
         names = {posixpath.basename(path) for path in self._facts.images}
         # Plain numbers may be anything.
@@ -402,7 +403,7 @@ def _try_some(spec: BuildSpec, source: Source) -> Trial | None:
             if ref.failure is None:
                 folders.add_image(ref.key)
         try:
-            meaning = source.finish(folders, Tally()).meaning
+            meaning = finish_source(source, folders, Tally()).meaning
         except RequestError:
             # A part of the folders may be ambiguous where all are not.
             return _UNTRIED

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
@@ -25,6 +25,7 @@ from beam_tfrecords.transforms.sources.annotated.coco_file import (
 )
 from beam_tfrecords.transforms.sources.annotated.shell import Annotated, AnnotatedSource, refuse_folders_as_splits
 from beam_tfrecords.transforms.sources.description import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE, Uses
+from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation
 from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing_names
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -151,7 +152,7 @@ class CocoSource(AnnotatedSource):
                 except SampleError as error:
                     yield Annotated(key, split=file.split, failure=error)
 
-    def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
+    def finish(self, folders: FolderSummary, tally: Tally, found: Mapping[str, Interpretation]) -> Finish:
         """See `Source.finish`."""
         plain: dict[Scalar, int] = {
             name: number for name, (number, *more) in tally.classes.items() if number is not None and not more

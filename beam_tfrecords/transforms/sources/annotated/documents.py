@@ -41,6 +41,7 @@ from beam_tfrecords.transforms.sources.annotated.shell import (
 )
 from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, holds_one, read_class_names, read_samples
 from beam_tfrecords.transforms.sources.description import Labels
+from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.image_roots import own_roots
 from beam_tfrecords.transforms.sources.input_settings import PathSettings
@@ -323,7 +324,7 @@ class DocumentSource(AnnotatedSource):
         """See `Source.has_read`."""
         return super().has_read(path) or path in self._known
 
-    def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
+    def finish(self, folders: FolderSummary, tally: Tally, found: Mapping[str, Interpretation]) -> Finish:
         """See `Source.finish`."""
         column = "split" if tally.has_splits else None
         return Finish(dataclasses.replace(self.description, uses=tally.uses, split_column=column))

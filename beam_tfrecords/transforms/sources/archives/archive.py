@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from beam_tfrecords import storage
@@ -22,7 +21,7 @@ from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.names import is_known
-from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.folders.image_folder import InferredSource
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.inputs import describe_splits, quote_input
@@ -106,22 +105,17 @@ class ArchiveSource(InferredSource):
             where = quote_input(self.partitions[0].uri)
             raise RequestError(f"{where} is not a {self.name} archive: {error.detail}", code="invalid_file") from error
 
-    def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
-        """See `Source.finish`; interprets the folders of all archives together."""
+    def questions(self, folders: FolderSummary, tally: Tally) -> Mapping[str, tuple[FolderTree, Request]]:
+        """See `Source.questions`; asks about the folders of all archives together."""
         prefix = self.partitions[0].key_prefix
         roots = [f"{partition.uri}#" for partition in self.partitions]
-        prefixes = dict.fromkeys(partition.key_prefix for partition in self.partitions)
         self._leave_joined(folders, tally, {one.key_prefix: f"{one.uri}#" for one in self.partitions})
-        splits = {one.key_prefix: one.split for one in self.partitions if one.split}
-        tree = folders.joined(prefixes)
+        tree = folders.joined({one.key_prefix for one in self.partitions})
         names = [storage.basename(partition.uri) for partition in self.partitions]
         where = quote_input(",".join(self._inputs.paths))
         if prefix and tree.images("") == tree.total() and self._names_are_classes(names):
             tally.notes.append(f"{where}: the archives have no folders; the name of each is the class")
-            keeps_splits = self._needs.splits.fractions is not None
-            found = dict.fromkeys(prefixes, Interpretation())
-            meaning = FolderMeaning(found, _archive_name(self.name), False, keeps_splits, splits)
-            return Finish(self.description, meaning)
+            return {}
         request = Request(
             self._spec,
             self._needs,
@@ -133,13 +127,17 @@ class ArchiveSource(InferredSource):
             says_splits=bool(self._inputs.splits),
             folders=roots,
         )
-        try:
-            inferred = self._infer(tree, request, tally)
-        except storage.MemberError:
-            # The files of a damaged archive cannot be opened; their names remain.
-            inferred = self._infer(tree, dataclasses.replace(request, root=None, folders=()), tally)
-        found = dict.fromkeys(prefixes, inferred)
-        return self._decide(found, folders=folders, splits=splits)
+        return {prefix: (tree, request)}
+
+    def finish(self, folders: FolderSummary, tally: Tally, found: Mapping[str, Interpretation]) -> Finish:
+        """See `Source.finish`."""
+        splits = {one.key_prefix: one.split for one in self.partitions if one.split}
+        meaning = next(iter(found.values()), Interpretation())
+        every = dict.fromkeys((one.key_prefix for one in self.partitions), meaning)
+        if found:
+            return self._decide(every, folders=folders, splits=splits)
+        keeps_splits = self._needs.splits.fractions is not None
+        return Finish(self.description, FolderMeaning(every, _archive_name(self.name), False, keeps_splits, splits))
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
         """Whether the names of the archives are classes, rather than numbered parts, splits or other known words."""

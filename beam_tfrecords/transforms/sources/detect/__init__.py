@@ -1,1 +1,1 @@
-"""Detects the meaning of input files (splits, classes, masks, tables, annotations), and makes suggestions."""
+"""What names and columns say: words for splits, classes, masks, images, labels. Readers ask it; it judges no input."""

@@ -12,6 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.box_columns import find_sides, has_box_names
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name, is_mask_name, may_be_label
+from beam_tfrecords.transforms.sources.detect.image_names import choose_names
 from beam_tfrecords.transforms.sources.detect.label_columns import Cells, find_labels, find_one_hot, find_words
 from beam_tfrecords.transforms.sources.detect.names import is_annotation
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
@@ -22,7 +23,6 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import (
 )
 from beam_tfrecords.transforms.sources.detect.roles import Role, role_of, roles_of
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL, UNNAMED, all_as_numbers, all_numbers, counts
-from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells

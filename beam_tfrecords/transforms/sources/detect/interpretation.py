@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.sources.detect.names import normalize
+from beam_tfrecords.transforms.sources.detect.names import is_known, normalize
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -169,3 +169,10 @@ def show_names(names: Sequence[str], *, quote: bool = False) -> str:
 def write_splits(splits: Mapping[str, str | None]) -> str:
     """Writes the setting `splits` for some folders."""
     return ",".join(f"{split}={folder}" for folder, split in splits.items())
+
+
+def describe_unstored(what: str, names: Iterable[str]) -> Iterator[str]:
+    """Yields a note on folders or inputs that may be classes, for a layout without labels."""
+    others = sorted(name for name in names if not is_known(name))
+    if len(others) > 1:
+        yield f"the layout does not store the {what} {show_names(others)}, which may be classes"

@@ -15,9 +15,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef, one_image, plain_files
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.detect.folder_meaning import FolderMeaning
-from beam_tfrecords.transforms.sources.detect.inference import describe_unstored, infer_folders
-from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
-from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
+from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, describe_unstored
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.folders.mask_files import (
     MaskFiles,
@@ -150,17 +148,6 @@ class InferredSource(Source):
             yield _with_masks(ref, masks, relative, self._needs.only_class) if masks and not failure else ref
         yield from take()
 
-    def _infer(self, tree: FolderTree, request: Request, tally: Tally) -> Interpretation:
-        """Interprets the folders of an input, and adds notes on the result.
-
-        Raises:
-          RequestError: the folders are ambiguous.
-        """
-        found, notes = infer_folders(tree, request)
-        tally.notes += notes
-        self._describe(other_labels=functools.partial(find_sidecars, tree, request))
-        return found
-
     def _decide(
         self, found: Mapping[str, Interpretation], *, folders: FolderSummary, splits: Mapping[str, str]
     ) -> Finish:
@@ -240,19 +227,17 @@ class ImageFolder(InferredSource):
             for part in storage.partition_listing(root.listing, literal=root.is_folder)
         ]
 
-    def finish(self, folders: FolderSummary, tally: Tally) -> Finish:
-        """See `Source.finish`."""
+    def questions(self, folders: FolderSummary, tally: Tally) -> Mapping[str, tuple[FolderTree, Request]]:
+        """See `Source.questions`."""
         unmatched = list(find_unmatched(itertools.chain.from_iterable(self._masks.values())))
         tally.unmatched += unmatched
         tally.notes += [one.note for one in unmatched]
         self._leave_joined(folders, tally, {root.key_prefix: root.folder for root in self._roots})
-        trees = {root.key_prefix: folders.tree(root.key_prefix) for root in self._roots}
         names = [storage.basename(root.folder) for root in self._roots]
-        found: dict[str, Interpretation] = {}
+        asked: dict[str, tuple[FolderTree, Request]] = {}
         for root in self._roots:
-            tree = trees[root.key_prefix]
+            tree = folders.tree(root.key_prefix)
             if not tree.total():
-                found[root.key_prefix] = Interpretation()
                 tally.notes.append(f"no image in {quote_input(root.listing)}")
                 continue
             is_alone = root.is_folder and len(self._roots) == 1 and not self._names_paths()
@@ -269,8 +254,15 @@ class ImageFolder(InferredSource):
                 says_splits=bool(self._inputs.splits),
                 folders=[root.folder] if root.is_folder else (),
             )
-            found[root.key_prefix] = self._infer(tree, request, tally)
-            if root.is_folder and request.by_folders:
+            asked[root.key_prefix] = tree, request
+        return asked
+
+    def finish(self, folders: FolderSummary, tally: Tally, found: Mapping[str, Interpretation]) -> Finish:
+        """See `Source.finish`."""
+        by_folders = Content.LABEL in self._needs.contents and self._spec.label_pattern is None
+        for root in self._roots:
+            if root.is_folder and by_folders and root.key_prefix in found:
+                tree = folders.tree(root.key_prefix)
                 tally.notes += describe_empty(root, tree, found[root.key_prefix], self._spec)
         if self._has_masks and not self._masks:
             raise RequestError(

@@ -1,1 +1,1 @@
-"""What an input means: which of its fields a build uses and stores. Readers declare, this room compares."""
+"""What an input means: facts, readings of folders, trials, coverage, ledger. It asks readers; no reader asks it."""

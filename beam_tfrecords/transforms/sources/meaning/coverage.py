@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import Range, SampleRef, Scalar, is_mask
-from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS
 from beam_tfrecords.transforms.sources.detect.names import named_split
 from beam_tfrecords.transforms.sources.meaning.facts import Facts
+from beam_tfrecords.transforms.sources.meaning.layouts import ALSO_THINGS
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.splits import split_of_folder
 

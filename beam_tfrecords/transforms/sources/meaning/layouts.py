@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.sources.detect.annotated import all_are_classes, exclude, refuse_annotations
 from beam_tfrecords.transforms.sources.detect.interpretation import (
     Interpretation,
     ListedLabels,
@@ -42,6 +41,7 @@ from beam_tfrecords.transforms.sources.detect.names import (
     split_in_name,
 )
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.meaning.annotated import all_are_classes, exclude, refuse_annotations
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_labels import named_split_folders
 from beam_tfrecords.transforms.sources.registry import source_of_file
@@ -381,7 +381,7 @@ def _refuse_unlabelled(level: Level) -> None:
 
 def _find_labels(level: Level) -> dict[str, ListedLabels]:
     """Returns base -> labels, for split folders without class folders whose labels are in a list."""
-    from beam_tfrecords.transforms.sources.detect.row_sidecars import find_labels
+    from beam_tfrecords.transforms.sources.meaning.row_sidecars import find_labels
 
     folder, tree = level.request.folders[0] if len(level.request.folders) == 1 else None, level.tree
     flat = [base for base in level.bases if not tree.below(base)]

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.class_files import is_class_file
-from beam_tfrecords.transforms.sources.detect.annotated import exclude
-from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
-    are_annotated,
-    describe_documents,
-    find_formats,
-)
 from beam_tfrecords.transforms.sources.detect.interpretation import (
     Interpretation,
     Request,
     UnclearError,
     depth_of,
+    describe_unstored,
     join,
     show_names,
 )
-from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.names import are_parts, is_known
-from beam_tfrecords.transforms.sources.detect.row_sidecars import (
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
+from beam_tfrecords.transforms.sources.meaning.annotated import exclude
+from beam_tfrecords.transforms.sources.meaning.annotation_sidecars import (
+    are_annotated,
+    describe_documents,
+    find_formats,
+)
+from beam_tfrecords.transforms.sources.meaning.companions import (
+    find_companions,
+    find_rows_of_images,
+    names_images,
+)
+from beam_tfrecords.transforms.sources.meaning.layouts import interpret
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn, find_drawn_ends
+from beam_tfrecords.transforms.sources.meaning.row_sidecars import (
     find_contradictions,
     find_descriptions,
     find_folder_labels,
@@ -35,16 +45,11 @@ from beam_tfrecords.transforms.sources.detect.row_sidecars import (
     read_tables,
     split_of_list,
 )
-from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
-from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.meaning.companions import (
-    find_companions,
-    find_rows_of_images,
-    names_images,
-)
-from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn, find_drawn_ends
+from beam_tfrecords.transforms.sources.meaning.suggestions import find_sidecars, list_rows, refuse
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
+from beam_tfrecords.transforms.sources.source import Finish, Source
+from beam_tfrecords.transforms.sources.tally import Tally
 
 _MOST_NAMED = 3
 _MOST_CLASSES = 20
@@ -56,6 +61,33 @@ _ANNOTATIONS = {
     "YOLO": "boxes, polygons or keypoints",
     "Pascal VOC": "boxes, polygons and classes",
 }
+
+
+def finish_source(source: Source, folders: FolderSummary, tally: Tally) -> Finish:
+    """Returns what only the whole listing of an input shows, with what its folders mean; adds notes on it.
+
+    Args:
+      source: the source that has listed the input.
+      folders: folders of all samples.
+      tally: counts of the listing; receives the notes.
+
+    Raises:
+      RequestError: the folders are ambiguous, or do not fit the request.
+    """
+    found: dict[str, Interpretation] = {}
+    others = None
+    for prefix, (tree, request) in source.questions(folders, tally).items():
+        try:
+            found[prefix], notes = infer_folders(tree, request)
+        except storage.MemberError:
+            # The files of a damaged archive cannot be opened; their names remain.
+            found[prefix], notes = infer_folders(tree, dataclasses.replace(request, root=None, folders=()))
+        tally.notes += notes
+        others = functools.partial(find_sidecars, tree, request)
+    finish = source.finish(folders, tally, found)
+    if others is None:
+        return finish
+    return dataclasses.replace(finish, description=dataclasses.replace(finish.description, other_labels=others))
 
 
 def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, list[str]]:
@@ -132,13 +164,6 @@ def _describe_classes(tree: FolderTree) -> Iterator[str]:
     paths = [[one for one in path.split("/") if not is_known(one)] for path, folder in tree.walk() if folder.images]
     levels = (set(names) - {""} for names in itertools.zip_longest(*paths, fillvalue=""))
     yield from describe_unstored("folders", next((names for names in levels if len(names) > 1), ()))
-
-
-def describe_unstored(what: str, names: Iterable[str]) -> Iterator[str]:
-    """Yields a note on folders or inputs that may be classes, for a layout without labels."""
-    others = sorted(name for name in names if not is_known(name))
-    if len(others) > 1:
-        yield f"the layout does not store the {what} {show_names(others)}, which may be classes"
 
 
 def _class_folders(found: Interpretation, tree: FolderTree) -> list[str]:

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.features.contents import Content
-from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
+from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.meaning.annotation_sidecars import (
     describe_annotations,
     find_annotations,
 )
-from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError
-from beam_tfrecords.transforms.sources.detect.row_sidecars import (
+from beam_tfrecords.transforms.sources.meaning.companions import find_files_of_images
+from beam_tfrecords.transforms.sources.meaning.row_sidecars import (
     find_rows,
     list_tables,
     name_label_lists,
 )
-from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.meaning.companions import find_files_of_images
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
 

@@ -19,7 +19,6 @@ from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, one_or_all, show_names
 from beam_tfrecords.transforms.sources.detect.mask_names import MASK_ENDING, NUMBERED_MASK
-from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find_suffixed_masks
 from beam_tfrecords.transforms.sources.detect.names import (
     is_annotation,
     is_container,
@@ -27,7 +26,9 @@ from beam_tfrecords.transforms.sources.detect.names import (
     names_annotations,
     split_in_name,
 )
-from beam_tfrecords.transforms.sources.detect.pairs import (
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.meaning.mask_pairs import find_masks, find_suffixed_masks
+from beam_tfrecords.transforms.sources.meaning.pairs import (
     MOST_TWINS,
     Twins,
     are_drawn,
@@ -38,7 +39,6 @@ from beam_tfrecords.transforms.sources.detect.pairs import (
     find_parts,
     find_twins,
 )
-from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG, find_drawn
 
 _MOST_NAMES = 10

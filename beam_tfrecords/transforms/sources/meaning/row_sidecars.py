@@ -14,6 +14,7 @@ from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, is_split_name, plain_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import METADATA, is_file_name
+from beam_tfrecords.transforms.sources.detect.image_names import choose_names
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of, one_or_all
 from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION, are_texts, find_one_hot, find_only_label
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
@@ -21,7 +22,6 @@ from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, a
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, all_numbers
 from beam_tfrecords.transforms.sources.image_files import as_named
-from beam_tfrecords.transforms.sources.meaning.image_names import choose_names
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.registry import source_of_file
