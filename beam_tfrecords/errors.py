@@ -40,7 +40,7 @@ class Suggestion:
         said = [one for one in ("" if is_replaced else self.meaning, other.meaning) if one]
         if len(said) > 1 and any(one.endswith(f", {_UNLABELLED}") for one in said):
             # The other one says which images.
-            said = [one.removesuffix(f", {_UNLABELLED}") for one in said]
+            said = [*dict.fromkeys(one.removesuffix(f", {_UNLABELLED}") for one in said)]
             said = [*(one for one in said if one != "all images"), _UNLABELLED]
         return Suggestion(", ".join(said), {**self.settings, **other.settings})
 

@@ -24,14 +24,15 @@ def picture(text: str, name: str = "x.png") -> bytes:
         EXIF; `mask 8x6 1=0,0,4,3` has the value 1 in a box and 0 elsewhere, in 16 bits if values need them; `mask 8x6
         blue=0,0,4,3 #ff0000=4,3,8,6` has colors in boxes, and red elsewhere; `palette` instead of `mask` has a palette;
         no two pixels of `photo 8x6` are alike; `scene 16x16 3` has many colors, which the number decides, `scene 16x16
-        3 dark` the same ones darkened; `numbers 4x4 -9 2000` has int32 in a TIFF file, from -9 to 2000; `broken` is no
-        picture, `empty` has no bytes.
+        3 dark` the same ones darkened; `numbers 4x4 -9 2000` has int32 in a TIFF file, from -9 to 2000; `frames 8x6 3`
+        has three frames; `broken` is no picture, `empty` has no bytes.
       name: of the file; its extension says the format.
     """
     if text in ("broken", "empty"):
         return b"no picture" if text == "broken" else b""
     color, size, *rest = text.split()
     width, height = map(int, size.split("x"))
+    more: list[Image.Image] = []
     if color in ("mask", "palette"):
         image, exif = _mask(width, height, rest, is_palette=color == "palette"), None
     elif color == "photo":
@@ -39,6 +40,9 @@ def picture(text: str, name: str = "x.png") -> bytes:
     elif color == "scene":
         blocks = np.random.default_rng(int(rest[0])).integers(0, 256, (4, 4, 3), np.uint8) // (1 + 2 * ("dark" in rest))
         image, exif = Image.fromarray(blocks).resize((width, height)), None
+    elif color == "frames":
+        image, exif = Image.new("RGB", (width, height), color_of("red")), None
+        more = [Image.new("RGB", (width, height), (number, 0, 0)) for number in range(1, int(rest[0]))]
     elif color == "numbers":
         values = np.linspace(*map(float, rest), width * height).astype(np.int32)
         image, exif = Image.fromarray(values.reshape(height, width)), None
@@ -51,7 +55,8 @@ def picture(text: str, name: str = "x.png") -> bytes:
     content = io.BytesIO()
     # Without compression, pictures of one size have files of one size.
     options = {"compress_level": 0} if suffix == ".png" else {}
-    image.save(content, _FORMATS.get(suffix, suffix[1:]), **({"exif": exif} if exif else {}), **options)
+    frames = {"save_all": True, "append_images": more} if more else {}
+    image.save(content, _FORMATS.get(suffix, suffix[1:]), **({"exif": exif} if exif else {}), **frames, **options)
     return content.getvalue()
 
 

@@ -46,7 +46,7 @@ _WITH_ID = re.compile(rf"({_ID.pattern})[\s,:;|]\s*(\S.*)")
 _YAML_KEY = re.compile(
     r"(?:names|classes|labels|class_names|categories|id2label|label2id)\s*:\s*(?:\[|\{|$)", re.MULTILINE
 )
-_IMAGE = re.compile(r"\.(?:jpe?g|png|gif|bmp|webp|tiff?)(?:\s|,|$)", re.IGNORECASE)
+_IMAGE = re.compile(r"\.(?:jpe?g|png|gif|bmp|webp|tiff?)(?:[\s,\"']|$)", re.IGNORECASE)
 # Words that the header of a column of names, numbers or ids may be; lower case, without separators.
 _NAME_WORDS = (
     "name", "classname", "labelname", "displayname", "categoryname", "signname", "class", "label", "category", "names",
@@ -267,6 +267,8 @@ def parse_class_file(data: bytes, name: str, *, are_numbered: bool = False) -> C
     lines = [line for line in lines if line and not line.startswith("#")]
     if not lines:
         raise ValueError(f"it is empty; {EXPECTED}")
+    if pictured := next((line for line in lines if _IMAGE.search(line)), None):
+        raise ValueError(f"it lists images, such as {_shorten(pictured)}; {EXPECTED}")
     extension = name.rpartition(".")[2].lower()
     for form, is_meant in (
         (_parse_json, extension == "json" or text.lstrip()[0] in "[{"),
@@ -277,8 +279,6 @@ def parse_class_file(data: bytes, name: str, *, are_numbered: bool = False) -> C
             return form(text)
     if len(lines) > _MOST_CLASSES:
         raise ValueError(f"it has {len(lines):,} lines; {EXPECTED}")
-    if pictured := next((line for line in lines if _IMAGE.search(line)), None):
-        raise ValueError(f"it lists images, such as {_shorten(pictured)}; {EXPECTED}")
     if lines[0].startswith("<"):
         raise ValueError(f"it begins with {_shorten(lines[0])}; {EXPECTED}")
     found = _parse_table(lines, "\t" if extension == "tsv" else None) if extension in ("csv", "tsv") else None

@@ -32,6 +32,7 @@ _SPARSE = 10_000
 MAX_CLASSES = 1_000_000
 _SEPARATORS = "|;, "
 # A list of quoted words, or of one word.
+_DECIMAL = re.compile(r"-?(\d+),(\d+)")
 _LISTED = re.compile(r"\s*\[(?:\s*(['\"]).*\1\s*|[^\s,]+)\]\s*", re.DOTALL)
 # At least this many different numbers with gaps between them are rarely classes.
 _MANY_NUMBERS = 24
@@ -337,6 +338,8 @@ def describe_misspelled(counts: Mapping[Scalar, int]) -> list[str]:
 def find_separator(texts: Collection[str]) -> str | None:
     """Returns the separator of labels in the cells of a column; None if each cell seems to have one label."""
     texts = set(texts)
+    if are_decimals(texts):
+        return None
     if texts and all(map(_LISTED.fullmatch, texts)):
         return ","
     for separator in _SEPARATORS:
@@ -354,6 +357,13 @@ def find_separator(texts: Collection[str]) -> str | None:
         if several and is_meant:
             return separator
     return None
+
+
+def are_decimals(cells: Collection[str]) -> bool:
+    """Whether cells are numbers with decimal commas, such as 35,4, and not each two classes, which are in order."""
+    found = [_DECIMAL.fullmatch(cell) for cell in cells]
+    numbers = [one.groups() for one in found if one]
+    return len(numbers) == len(cells) and any(int(before) >= int(after) for before, after in numbers)
 
 
 def words_recur(texts: Collection[str], *, are_several: bool) -> bool:

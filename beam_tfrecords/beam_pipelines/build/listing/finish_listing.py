@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import itertools
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,6 +16,7 @@ from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_class
 from beam_tfrecords.errors import LimitError, RequestError, Suggestion
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding
 from beam_tfrecords.transforms.labels import UNLABELLED, ClassNames
 from beam_tfrecords.transforms.listing.deciding import count_paths, decide
 from beam_tfrecords.transforms.listing.decisions import AssignSplits, LeaveSplits, MarkUnlabelled, SelectClasses
@@ -22,6 +24,7 @@ from beam_tfrecords.transforms.listing.groups import Groups
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_light, read_refs, write_listing
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
+from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.path_splits import (
     MOST_DEPTH,
     PathSplits,
@@ -51,6 +54,9 @@ from beam_tfrecords.transforms.splits import Splits, name_split
 _MOST_DAMAGED = 3
 # Most samples whose files are compared with those of the input: 60 bytes of memory for each.
 _MOST_COMPARED = 10_000_000
+# Files that may have several frames or pages, and numbers of them and of batches of samples to look at.
+_WITH_FRAMES = (".gif", ".tif", ".tiff", ".webp", ".apng")
+_MOST_FRAMES, _MOST_BATCHES = 8, 4
 # Number of files to look at beside the images of a table: at least this many, or this many for each sample.
 _MOST_BESIDE, _MOST_TIMES = 20_000, 10
 
@@ -98,6 +104,8 @@ def finish_listing(
     if tally.damaged:
         # First: without the lost samples, folders may seem to have another meaning.
         tally.notes.append(_allow_damage(spec, tally.damaged))
+    if Content.IMAGE in spec.required and spec.image_encoding is not ImageEncoding.KEEP:
+        tally.notes += _note_frames(listing)
     tally.globs = set(listing.unmatched or ())
     _count_unread(listing, spec, source, tally)
     examples = (key for keys in tally.examples.values() for key in keys)
@@ -192,6 +200,26 @@ def _note_empty_splits(listing: Listing, source: Source) -> Iterator[str]:
     if known[""] and (column or len(known) > 1):
         where = f"column {column!r} is empty" if column else "the input says no split"
         yield f"{where} for {known['']:,} of {known.total():,} samples, which go to train"
+
+
+def _note_frames(listing: Listing) -> list[str]:
+    """Returns a note if image files have several frames or pages, of which only the first is stored."""
+    batches = itertools.islice(read_light(listing), _MOST_BATCHES)
+    files = (file for refs in batches for file in refs.files() if file.lower().endswith(_WITH_FRAMES))
+    some = [*itertools.islice(files, _MOST_FRAMES)]
+    found: dict[str, int] = {}
+    with suppress_refusals():
+        # Few inputs have such files.
+        from beam_tfrecords.transforms.sources.meaning.pixels_alike import count_frames
+
+        found |= {file: count for file in some if (count := count_frames(file)) > 1}
+    if not found:
+        return []
+    first = min(found)
+    return [
+        f"{printable(storage.basename(first))} has {found[first]} frames or pages, of which the first is stored; of "
+        f"{len(some)} such files that were looked at, {len(found)} {'has' if len(found) == 1 else 'have'} several"
+    ]
 
 
 def _may_share_images(spec: BuildSpec, source: Source) -> bool:

@@ -11,7 +11,6 @@ import posixpath
 import re
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from beam_tfrecords.errors import BuildError, FailureReason, RequestError, Sampl
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import serialize_examples
+from beam_tfrecords.transforms.blocks.rows import content_of
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, is_mask
@@ -283,7 +283,7 @@ class _Trials:
     def name_documents(self) -> str:
         """Returns a sentence on the documents that name the images of the input, for a message; "" without any."""
         # Only refused inputs need these modules.
-        from beam_tfrecords.transforms.sources.meaning.companions import find_rows_of_images
+        from beam_tfrecords.transforms.sources.meaning.companions import LISTS, find_rows_of_images
         from beam_tfrecords.transforms.sources.meaning.row_sidecars import is_table
 
         names = {posixpath.basename(path) for path in self._facts.images}
@@ -292,7 +292,7 @@ class _Trials:
         paths = [path for path in self._facts.texts if not is_table(path)][:_MOST_DOCUMENTS]
         rows = {path: find_rows_of_images(path, names) for path in paths if names}
         # A list of names says nothing else.
-        lists = {path for path in rows if path.endswith(".txt") and all(len(row.split()) < 2 for row in rows[path])}
+        lists = {path for path in rows if path.endswith(LISTS) and all(len(row.split()) < 2 for row in rows[path])}
         found = [printable(storage.basename(path)) for path in rows if rows[path] and path not in lists]
         if not found:
             return ""
@@ -361,7 +361,7 @@ def _name_paths(spec: BuildSpec, settings: Mapping[str, Any]) -> list[str]:
     Whoever reads the images of a folder reads none of the texts in it, so that such a folder is left out.
     """
     paths = [*map(folder_of_archive, name_inputs(spec.input).paths)]
-    is_plain = spec.source == "auto" and not spec.mapping
+    is_plain = spec.source == "auto" and not (spec.mapping or "save_mapping" in settings)
     plain = {path for path in paths if is_plain and storage.is_folder(path)}
     values = [value for value in settings.values() if isinstance(value, (str, list))]
     words = [word for value in values for word in ([value] if isinstance(value, str) else value)]
@@ -385,8 +385,11 @@ def try_reading(spec: BuildSpec) -> Trial | None:
     except CutError:
         return _try_some(*open_spec_source(spec))
     shares_keys = opened.group_rows or source.description.last_member_wins
-    keys = Counter() if shares_keys else Counter((ref.split, ref.key) for ref in refs)
-    repeated = sum(count for count in keys.values() if count > 1)
+    by_key: dict[tuple[str | None, str], list[bytes]] = {}
+    for ref in () if shares_keys else refs:
+        by_key.setdefault((ref.split, ref.key), []).append(content_of(ref))
+    # Of samples that say the same, one stays.
+    repeated = sum(len(some) - (len({*some}) == 1) for some in by_key.values())
     trial = _judge(refs, opened, is_whole=True, repeated=repeated)
     return trial and dataclasses.replace(trial, lost=lost)
 
@@ -463,7 +466,9 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     # A dataset without a record is never published.
     is_empty = 0 < len(refs) <= failed + lacking
     if is_empty or rejected > spec.max_failures * len(refs):
-        _refuse_rejected(refs, rejected, may_be_few=not is_empty and lacking <= spec.max_failures * len(refs))
+        is_blank = needs_label and any(ref.failure is None and None in ref.labels for ref in refs)
+        may_be_few = not is_empty and lacking <= spec.max_failures * len(refs)
+        _refuse_rejected(refs, rejected, may_be_few=may_be_few, may_be_words=is_blank and bool(spec.missing_values))
         return None
     trial = dataclasses.replace(Trial.of(refs, layout.required, is_whole=is_whole), failed=rejected)
     if spec.label_pattern or spec.class_names or trial.is_bare:
@@ -471,22 +476,24 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     return trial
 
 
-def _refuse_rejected(refs: Sequence[SampleRef], rejected: int, *, may_be_few: bool) -> None:
+def _refuse_rejected(refs: Sequence[SampleRef], rejected: int, *, may_be_few: bool, may_be_words: bool) -> None:
     """Raises an error if more samples would be rejected than the request allows; offers to allow them.
 
     Args:
       refs: the samples.
       rejected: number of samples that would be rejected, also for a key that others have.
       may_be_few: whether the others may be what is meant.
+      may_be_words: whether words for an empty cell may be the labels that are missing.
     """
     reasons = sorted((ref.key, ref.failure) for ref in refs if ref.failure)
+    found = []
+    if may_be_words:
+        found.append(Suggestion("also words such as None and NA as classes", {"missing_values": ""}))
     are_masks = bool(reasons) and {code for _, (code, _) in reasons} == {FailureReason.MASK_MISSING.value}
     share = share_above(rejected, len(refs))
     if may_be_few and share <= (_MOST_UNMASKED if are_masks else _MOST_FAILED):
         meaning = "all images but those without a mask" if are_masks else "all samples but those that are rejected"
-        found = [Suggestion(meaning, {"max_failures": share})]
-    else:
-        found = []
+        found.append(Suggestion(meaning, {"max_failures": share}))
     if reasons or found:
         _, (code, message) = reasons[0] if reasons else ("", (_SAME_KEYS, "samples have the same key"))
         raise RequestError(message, found, code=code)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from beam_tfrecords.transforms.labels import find_separator, repeats_parts, words_recur
+from beam_tfrecords.transforms.labels import are_decimals, find_separator, repeats_parts, words_recur
 from beam_tfrecords.transforms.sources.detect.box_columns import find_sides
 from beam_tfrecords.transforms.sources.detect.column_names import (
     LABEL_NAMES,
@@ -26,6 +26,8 @@ Cells: TypeAlias = Mapping[str, Sequence[str | int]]
 _MOST_LABELS = 2
 _LONGEST_LABEL = 60
 _LEAST_WORDS = 3
+# So many numbers are seldom classes.
+_MANY = 30
 # Here -1 means absent, as in CelebA's attributes.
 _ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
 _VALUE_NAMES = re.compile(r"age$|price|score|rating|value|^target$|^y$")
@@ -34,7 +36,6 @@ _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[^\W\d_]+")
 FRACTION = re.compile(r"-?\d*\.\d+")
 _SEPARATORS = re.compile(r"[|;,]")
-_DECIMAL = re.compile(r"-?(\d+),(\d+)")
 # Names of files, such as films, and ids.
 _NO_WORD = re.compile(r"[^\s.]\.[A-Za-z][A-Za-z0-9]{2,3}$|^[0-9A-Fa-f-]{16,}$")
 
@@ -48,9 +49,13 @@ def find_one_hot(cells: Cells, rows: int) -> list[str]:
     words = {
         name: {str(value).removesuffix(".0") for value in values}
         for name, values in cells.items()
-        if not NOT_LABEL_NAMES.search(plain_name(name)) and "," not in name
-        if values and set(map(str, values)) <= _ONE_HOT
+        if "," not in name and values and set(map(str, values)) <= _ONE_HOT
     }
+    # Names such as `group` rule out labels, unless the columns on both sides have zeros and ones, too.
+    columns = [*cells]
+    sides = zip(columns[1:], columns, columns[2:], strict=False)
+    beside = {name for name, before, after in sides if {before, after} <= words.keys()}
+    words = {name: one for name, one in words.items() if name in beside or not NOT_LABEL_NAMES.search(plain_name(name))}
     if {len(cells[name]) for name in words} != {rows} or any(
         sum(str(value) in ("1", "1.0") for value in row) != 1
         for row in zip(*(cells[name] for name in words), strict=True)
@@ -74,6 +79,12 @@ def find_one_hot(cells: Cells, rows: int) -> list[str]:
 
 def _are_numbers(values: Sequence[str | int]) -> bool:
     return all(_NUMBER.fullmatch(str(value)) for value in values)
+
+
+def are_many_numbers(name: str, values: Sequence[str | int]) -> bool:
+    """Whether cells are so many different numbers that they are seldom classes, under a name without such a word."""
+    is_named = LABEL_NAMES.search(plain_name(name)) is not None
+    return not is_named and len({*values}) >= _MANY and _are_numbers(values)
 
 
 def find_labels(
@@ -120,7 +131,12 @@ def find_labels(
         yield from _describe_values(named_so, repeats=repeats)
     # Words are classes rather than numbers.
     labels = sorted(named or labels, key=lambda name: (_are_numbers(cells[name]), len(set(cells[name]))))
-    for number, name in enumerate(labels[:_MOST_LABELS]):
+    # Of numbers under names that say nothing, any may be classes, or none.
+    are_bare = not named and all(_are_numbers(cells[name]) for name in labels)
+    values = named_so or (_find_values(cells, rows) if are_bare else {})
+    many = [name for name in labels if not named and are_many_numbers(name, cells[name])]
+    yield from _describe_values(dict.fromkeys(many, "float"), repeats=repeats)
+    for number, name in enumerate(labels[: 1 if values else _MOST_LABELS]):
         separator = separators[name] if repeats_parts(cells[name], separators[name]) else None
         # A space may also be part of a class name, which is asked separately.
         several = {"label_separator": separator} if separator and separator != " " else {}
@@ -131,7 +147,7 @@ def find_labels(
             grouped = {"label_column": name, "group_rows": True, "layout": "multilabel"}
             yield f"the classes in column {name!r} of all rows of an image", grouped
     if not is_price:
-        yield from _describe_values(named_so or ({} if labels else _find_values(cells, rows)), repeats=repeats)
+        yield from _describe_values(values, repeats=repeats)
 
 
 def _describe_values(found: Mapping[str, str], *, repeats: bool) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -231,19 +247,12 @@ def _holds_objects(cell: str) -> bool:
     return are_numbers == [False, True, True, True, True] * (len(words) // 5)
 
 
-def _are_decimals(cells: Sequence[str]) -> bool:
-    """Whether cells are numbers with decimal commas, such as 35,4, and not each two classes, which are in order."""
-    found = [_DECIMAL.fullmatch(cell) for cell in cells]
-    numbers = [one.groups() for one in found if one]
-    return len(numbers) == len(cells) and any(int(before) >= int(after) for before, after in numbers)
-
-
 def _may_be_named(name: str, values: Sequence[Any]) -> bool:
     """Whether neither the name nor the cells of a column rule out labels."""
     plain = plain_name(name)
     filled = [str(value) for value in values if value != ""]
     are_other = bool(filled) and (
-        all(map(_holds_objects, filled)) or all(map(_NO_WORD.search, filled)) or _are_decimals(filled)
+        all(map(_holds_objects, filled)) or all(map(_NO_WORD.search, filled)) or are_decimals(filled)
     )
     is_other = NOT_LABEL_NAMES.search(plain) or plain in SPLIT_FLAGS or are_splits(values) or are_other
     return not is_other and role_of(name, values) not in (*NO_LABELS, Role.TEXT)

@@ -46,13 +46,18 @@ VIEWS = frozenset({
     "noisy", "clean", "blur", "sharp", "hazy", "clear", "rain", "rainy", "photo", "sketch", "sketches", "edge",
     "disparity", "disp", "normal", "flow",
 })
+# Words for classes among which a train is one.
+_VEHICLES = frozenset({
+    "bus", "car", "truck", "tram", "bike", "bicycle", "motorcycle", "motorbike", "airplane", "aeroplane", "plane",
+    "aircraft", "helicopter", "boat", "ship", "van", "taxi", "subway", "metro", "vehicle", "scooter", "ferry",
+})
 # fmt: on
 _SPLIT_WORD = re.compile(r"(?:set|data|images?|imgs?|files|split)$")
 _SPLIT_AND_ANNOTATIONS = re.compile(r"(train|val|valid|test)(?:ing|idation)?(annot|labels?|masks?|gt)")
 # Splits of nnU-Net and the Medical Segmentation Decathlon: imagesTr, labelsTs.
 _SHORT_SPLIT = re.compile(r"(?<=images|labels)T[rs]$")
-# The word before the number of a file: image_1, mask12.
-_FIRST_WORD = re.compile(r"([A-Za-z]+)[_. -]*(?=\d)")
+# The word before the number of a file: image_1, mask12, flow_x_1.
+_FIRST_WORD = re.compile(r"([A-Za-z]+)(?:[_. -][A-Za-z])?[_. -]*(?=\d)")
 # Names of parts, which are seldom classes: of films, of days, of hashes by their first letters, and padded numbers.
 _PARTS = re.compile(
     r"(?P<word>video|vid|clip|seq(?:uence)?|scene|run|cam(?:era)?|patient|case|subject|session|day|frame)s?[_. -]?"
@@ -161,6 +166,13 @@ def without_kind(name: str) -> str:
     found = _SPLIT_AND_ANNOTATIONS.fullmatch(name.lower())
     split = split_in_name(found[1] if found else name)
     return split or ("" if is_container(name) or is_annotation(name) else name)
+
+
+def is_thing(name: str, among: Sequence[str]) -> bool:
+    """Whether the name of a split is that of a class among others: a train among vehicles, or `tr` among codes."""
+    words = {word.removesuffix("s") for one in among for word in _words(one)}
+    is_code = name.lower() == "tr" and all(len(one) <= len("tr") for one in among)
+    return is_code or (name.lower() == "train" and not words.isdisjoint(_VEHICLES))
 
 
 def is_known(name: str) -> bool:

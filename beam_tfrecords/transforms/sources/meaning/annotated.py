@@ -162,7 +162,7 @@ def _describe_jpeg(masks: Sequence[str]) -> str:
 def _note_twins(twins: Sequence[Twins], request: Request) -> str:
     """Returns a note on class folders whose images have the same names, as those of pairs have too."""
     folders = [path for one in twins for path in one.folders]
-    joined = "".join(f": `images={one.settings['images']}` joins them" for one in _as_pairs(twins, request))
+    joined = ", and `images` joins them" if _as_pairs(twins, request) else ""
     return (
         f"the images in {show_names(folders)} have the same names; if they show the same things, they have no classes"
         f"{joined}"

@@ -11,15 +11,26 @@ from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
 from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
-from beam_tfrecords.transforms.sources.names import is_about_folder, stem_of
+from beam_tfrecords.transforms.sources.inputs import folder_of_archive
+from beam_tfrecords.transforms.sources.names import is_about_folder, is_image_name, stem_of
+from beam_tfrecords.transforms.sources.registry import source_of_file
 
-# Extensions of tables, lists and documents.
-_READABLE = frozenset({".txt", ".json", ".xml", ".csv", ".tsv", ".jsonl", ".pts", ".gt", ".yaml", ".yml"})
-# Extensions of files about the file of an image, of its original, and of sounds and films.
+# Texts that may be plain lists, and extensions of tables, lists and documents.
+LISTS = (".txt", ".lst", ".dat")
+_READABLE = frozenset({*LISTS, ".json", ".xml", ".csv", ".tsv", ".jsonl", ".pts", ".gt", ".yaml", ".yml"})
+# Extensions of archives, and of films and pictures that no source reads.
+_ARCHIVES = frozenset({".7z", ".gz", ".rar", ".tar", ".tgz", ".zip"})
+_PICTURES = frozenset(
+    {
+        ".arw", ".avi", ".cr2", ".cr3", ".dng", ".mkv", ".mov", ".mp4", ".nef", ".orf", ".psd", ".raf", ".rw2", ".svg",
+        ".webm",
+    }
+)  # fmt: skip
+# Extensions of files about the file of an image, of its original, and of sounds.
 _OF_FILES = frozenset(
     {
-        ".aae", ".arw", ".cr2", ".cr3", ".db", ".dng", ".htm", ".html", ".ini", ".log", ".md5", ".mov", ".mp3", ".mp4",
-        ".nef", ".orf", ".raf", ".rw2", ".sha1", ".sha256", ".thm", ".tmp", ".wav", ".xmp", ".zip", ".tar", ".gz",
+        *_ARCHIVES, *_PICTURES, ".aae", ".db", ".htm", ".html", ".ini", ".log", ".md5", ".mp3", ".sha1", ".sha256",
+        ".thm", ".tmp", ".wav", ".xmp",
     }
 )  # fmt: skip
 _TABLES = (".csv", ".tsv")
@@ -108,13 +119,52 @@ def _find_documents(tree: FolderTree, root: str) -> Iterator[str]:
             rows = find_rows_of_images(whole, tree.image_words)
             # A fraction is no class.
             says_more = bool(rows) and (
-                extension != ".txt"
+                extension not in LISTS
                 or any(
                     len(words) > _MOST_OF_CLASS or any(map(FRACTION.fullmatch, words)) for words in map(str.split, rows)
                 )
             )
         if says_more:
             yield path
+
+
+def find_lost(tree: FolderTree, root: str, bases: Sequence[str]) -> Iterator[str]:
+    """Yields globs of what may hold further images of classes: archives, and folders of pictures that are not read.
+
+    Args:
+      tree: the folders.
+      root: path of their root folder.
+      bases: paths of the folders that hold the class folders.
+    """
+    for path, folder in tree.walk():
+        is_alone = path.rpartition("/")[0] in bases and path not in bases and not tree.total(path)
+        kinds = _ARCHIVES | _PICTURES if is_alone else _ARCHIVES if path in bases else frozenset()
+        for extension in sorted(kinds & folder.others.keys()):
+            names = [one for one in tree.others(path) if one.lower().endswith(extension)]
+            if extension in _PICTURES:
+                are_lost = folder.others[extension] >= _LEAST_NAMED
+            else:
+                are_lost = not all(_is_unpacked(tree, root, posixpath.join(path, one)) for one in names)
+            if are_lost:
+                yield posixpath.join(path, names[0] if len(names) == 1 else f"*{extension}")
+
+
+def _is_unpacked(tree: FolderTree, root: str, path: str) -> bool:
+    """Whether the images of an archive are in a folder of its name, or its first ones are there as files, too."""
+    archive, beside = storage.join(root, path), posixpath.dirname(path)
+    kind = source_of_file(archive)
+    if stem_of(path) in tree.below(beside) or (kind is None and path.endswith(".gz")):
+        return True
+    # An archive inside an archive is not opened.
+    if kind not in ("tar", "zip") or storage.archive_of(root):
+        return False
+    inside = folder_of_archive(archive)
+    files = (one.path[len(inside) :].lstrip("/") for one in storage.list_files(inside, literal=True))
+    places = [storage.join(root, beside) if beside else root, storage.dirname(root)]
+    return all(
+        any(storage.is_file(storage.join(place, one)) for place in places for one in (name, name.partition("/")[2]))
+        for name in itertools.islice(filter(is_image_name, files), _MOST_ROWS)
+    )
 
 
 def find_rows_of_images(path: str, names: Collection[str]) -> list[str]:

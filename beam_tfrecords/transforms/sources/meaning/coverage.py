@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import Range, SampleRef, Scalar, is_mask
-from beam_tfrecords.transforms.sources.detect.names import named_split
+from beam_tfrecords.transforms.sources.detect.names import is_thing, named_split
 from beam_tfrecords.transforms.sources.meaning.facts import Facts
-from beam_tfrecords.transforms.sources.meaning.layouts import ALSO_THINGS
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.splits import split_of_folder
 
@@ -89,7 +88,7 @@ class Trial:
         names = [label for label in self.labels if isinstance(label, str)]
         found = [named_split(name) for name in names]
         are_all = 1 < len(found) == len(self.labels) and all(says_little for _, says_little in found)
-        return are_all or any(split_of_folder(name) and name.lower() not in ALSO_THINGS for name in names)
+        return are_all or any(split_of_folder(name) and not is_thing(name, names) for name in names)
 
     @classmethod
     def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool) -> Trial:
@@ -186,10 +185,11 @@ def measure(facts: Facts, trial: Trial, named: Sequence[str] = ()) -> Coverage:
     # Of a part of the samples, only whole folders are known to be left. Members of archives have their archive's path.
     is_known = trial.is_whole and facts.is_whole and trial.images <= images
     left = _name_left(facts, trial.images | trial.masks) if is_known else []
-    outside = [one for one in facts.texts if not any(f"{one}/".startswith(f"{path}/") for path in named)]
+    texts = [*facts.texts, *facts.texts_of_images]
+    outside = [one for one in texts if not any(f"{one}/".startswith(f"{path}/") for path in named)]
     left += [printable(_below(one, facts.roots)) for one in outside]
-    leaves_texts = bool(outside) or facts.has_texts_of_images
-    return Coverage(trial, len(images - trial.masks) if is_known else 0, _find_implausible(trial), left, leaves_texts)
+    total = len(images - trial.masks) if is_known else 0
+    return Coverage(trial, total, _find_implausible(trial), left, bool(outside or facts.texts_of_images))
 
 
 def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:

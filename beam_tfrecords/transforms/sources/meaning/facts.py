@@ -18,7 +18,7 @@ _MOST_FILES = 20_000
 _TEXTS = frozenset(
     {
         ".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml", ".yaml", ".yml", ".xlsx", ".xls", ".ods", ".mat",
-        ".pkl", ".labels",
+        ".pkl", ".labels", ".lst", ".dat", ".manifest",
     }
 )  # fmt: skip
 _FEW, _MANY = 8, 100
@@ -45,15 +45,15 @@ class Facts:
       roots: the folders of the input; none for files.
       groups: the images in them, by folder and extension, sorted.
       texts: paths of the tables, lists and documents in them, without those that belong to one image each.
+      texts_of_images: globs of these.
       is_whole: whether these are all images.
-      has_texts_of_images: whether there are texts that belong to one image each.
     """
 
     roots: Sequence[str]
     groups: Sequence[FileGroup]
     texts: Sequence[str]
+    texts_of_images: Sequence[str]
     is_whole: bool
-    has_texts_of_images: bool
 
     @property
     def images(self) -> frozenset[str]:
@@ -90,11 +90,12 @@ def summarise(inputs: Sequence[str]) -> Facts:
     stems = {stem_of(path) for group in groups for path in group.paths}
     # A tar with texts beside its images is a WebDataset, which reads them.
     is_tar = any(source_of_file(storage.archive_of(root) or "") == "tar" for root in roots)
-    left = [[path for path in paths if not is_tar or stem_of(path) not in stems] for paths in texts.values()]
-    few = [
-        path
-        for paths in left
-        if len(paths) <= _FEW or (len(paths) <= _MANY and 2 * sum(stem_of(one) in stems for one in paths) < len(paths))
-        for path in sorted(paths)
-    ]
-    return Facts(roots, groups, few, files < _MOST_FILES, len(few) < sum(map(len, left)))
+    few, of_images = list[str](), list[str]()
+    for (folder, extension), every in texts.items():
+        paths = sorted(path for path in every if not is_tar or stem_of(path) not in stems)
+        is_few = len(paths) <= _MANY and 2 * sum(stem_of(one) in stems for one in paths) < len(paths)
+        if is_few or len(paths) <= _FEW:
+            few += paths
+        else:
+            of_images.append(storage.join(folder, f"*{extension}"))
+    return Facts(roots, groups, few, of_images, files < _MOST_FILES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -31,27 +32,31 @@ from beam_tfrecords.transforms.sources.meaning.annotation_sidecars import (
 )
 from beam_tfrecords.transforms.sources.meaning.companions import (
     find_companions,
+    find_lost,
     find_rows_of_images,
     names_images,
 )
 from beam_tfrecords.transforms.sources.meaning.layouts import interpret
-from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn, find_drawn_ends
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import are_masks, find_drawn, find_drawn_ends
 from beam_tfrecords.transforms.sources.meaning.row_sidecars import (
     find_contradictions,
     find_descriptions,
     find_folder_labels,
     list_labels,
+    list_lists,
+    name_label_lists,
     name_split_lists,
     read_tables,
     split_of_list,
 )
 from beam_tfrecords.transforms.sources.meaning.suggestions import find_sidecars, list_rows, refuse
-from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.names import is_about_folder, printable, stem_of
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.source import Finish, Source
 from beam_tfrecords.transforms.sources.tally import Tally
 
 _MOST_NAMED = 3
+_MOST_LISTS = 8
 _MOST_CLASSES = 20
 # Images of a tar whose masks are looked for.
 _MOST_OF_TAR = 1000
@@ -102,7 +107,7 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         raise refuse(error, tree, request) from None
     if request.by_folders and not request.named:
         _refuse_alone(found, tree, request)
-        _refuse_drawn(found, tree, request)
+        notes += _refuse_drawn(found, tree, request)
         _refuse_annotated(found, tree, request)
     notes = [f"{request.where}: {one}" for one in notes]
     read = {one.path for one in found.lists.values()}
@@ -113,7 +118,7 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         {} if Content.LABEL in request.needs.contents else find_formats(tree, request.roots),
         [] if request.named else class_files,
         [path for path in list_rows(tree) if path not in (*read, *named)],
-        describe_documents(tree, request.roots),
+        [*describe_documents(tree, request.roots), *_describe_lists(tree, request)],
     )
     if request.by_folders:
         why = "the folders give the labels"
@@ -144,6 +149,15 @@ def _describe_unread(
     yield from others
     if files:
         yield f"{', '.join(map(printable, files[:_MOST_NAMED]))}{', …' if len(files) > _MOST_NAMED else ''}"
+
+
+def _describe_lists(tree: FolderTree, request: Request) -> Iterator[str]:
+    """Describes the other texts that name images, such as those to leave out."""
+    named = {*name_label_lists(tree)}
+    others = (one for one in list_lists(tree) if one not in named and stem_of(one) not in tree.image_stems)
+    for path in itertools.islice(others, _MOST_LISTS) if request.root else ():
+        if not is_about_folder(posixpath.basename(path)) and names_images(tree, request.path(""), path):
+            yield f"{printable(path)}, which names images"
 
 
 def _looks_for_classes(request: Request) -> bool:
@@ -186,8 +200,12 @@ def _refuse_alone(found: Interpretation, tree: FolderTree, request: Request) -> 
         raise refuse(error, tree, request)
 
 
-def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> None:
-    """Raises an error if the images of some class folders, or of some names, look like masks, unlike the others."""
+def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> list[str]:
+    """Raises an error if the images of some class folders, or of some names, look like masks, unlike the others.
+
+    Returns:
+      A note if all of them do.
+    """
     classes: dict[str, list[str]] = {}
     archive = storage.archive_of(request.root or "")
     # To find a member of a large tar takes as long as to list it.
@@ -203,8 +221,10 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
     with suppress_refusals():
         drawn += find_drawn(classes)
         ends += find_drawn_ends(itertools.chain.from_iterable(classes.values()))
+        if not (drawn or ends) and are_masks(paths[0] for paths in classes.values() if paths):
+            return ["the images of all classes have few values, like masks"]
     if not (drawn or ends):
-        return
+        return []
     if drawn:
         folders = [path for path in _class_folders(found, tree) if storage.basename(path) in drawn]
         seen, others = f"in {show_names(folders)}", "those of the other classes"
@@ -265,6 +285,11 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
         what = (
             f"other labels of them ({'; '.join(tables[:_MOST_NAMED])}); a table with a row for each image gives these"
         )
+    if not what and root:
+        lost = list[str]()
+        with suppress_refusals():
+            lost += find_lost(tree, root, [*found.bases])
+        what = f"files that may hold further images ({', '.join(map(printable, lost[:_MOST_NAMED]))})" if lost else ""
     if what:
         depth = depth_of(next(iter(found.bases)))
         pattern = request.class_pattern(depth)

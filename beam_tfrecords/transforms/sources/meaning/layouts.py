@@ -35,6 +35,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
 from beam_tfrecords.transforms.sources.detect.names import (
     is_container,
     is_known,
+    is_thing,
     is_wrapper,
     named_split,
     normalize,
@@ -50,8 +51,6 @@ from beam_tfrecords.transforms.splits import kinds_of_words, means_evaluation, s
 _MOST_DEPTH = 20
 _MOST_ALONE = 3
 _SPLITS = ("train", "validation", "test")
-# Split names that can also be classes, such as a train.
-ALSO_THINGS = frozenset({"train", "tr"})
 # The class in a file name: a word before a number (cat.12.jpg), before a delimiter (cat-b2f.jpg), or last (12_cat.jpg).
 NAME_PATTERNS = (
     r"(?P<label>[^/]*[^/\d ._-])[ ._-]*\(?\d+\)?\.[^./]+$",
@@ -62,6 +61,8 @@ NAME_PATTERNS = (
 NAMES_OF_INPUTS = ("^(?P<label>[^/]+)/", r"^(?P<label>[^/]+?)\.(t|zip)[^/]*/")
 # Words that cameras and programs put before numbers.
 _NO_CLASSES = frozenset({"dsc", "dscn", "dscf", "pxl", "mvi", "mvimg", "gopr", "scan", "frame", "screenshot", "output"})
+# What programs add to the name of a copy: cat - Copy, cat (2).
+_COPY = re.compile(r"(?P<of>.+?)(?:[ _-]+copy(?: ?\(?\d+\)?)?| \(\d+\))", re.IGNORECASE)
 _UNLABELLED = re.compile(r"(?:un|not?[ _-]?)(?:label+ed|labels?|annotated|sup|supervised)", re.IGNORECASE)
 _HOW_TO_LABEL = (
     "; `label_pattern=(?P<label>cat|dog)` finds classes in names, a table (csv, jsonl, parquet) can list them, or sort "
@@ -307,14 +308,18 @@ def _share_folders(tree: FolderTree, base: str, suspects: Iterable[str], others:
 
 
 def _refuse_split_among_classes(tree: FolderTree, request: Request, base: str, known: Sequence[str]) -> None:
-    """Raises an error for a folder such as `test` among classes; accepts `train`, which may be a vehicle class."""
-    doubtful = [name for name in known if name.lower() not in ALSO_THINGS or tree.below(join(base, name))]
+    """Raises an error for a folder such as `test` among classes, unless it is a class among others like it."""
+    names = tree.below(base)
+    doubtful = [name for name in known if not is_thing(name, names) or tree.below(join(base, name))]
     if request.by_folders and doubtful:
+        without = _without(tree, request, [join(base, name) for name in doubtful])
+        # Beside a training split, others are further parts; beside a test split, classes.
+        alone = [split_of_folder(name) == "train" and not tree.below(join(base, name)) for name in doubtful]
         raise UnclearError(
             f"the folder {show_names(doubtful)} beside others with images may be a split or a class",
             [
-                *_without(tree, request, [join(base, name) for name in doubtful]),
-                *all_are_classes(tree.below(base)),
+                *(_name_splits(request, base, {doubtful[0]: "train"}) if alone == [True] else without),
+                *all_are_classes(names),
             ],
             code="split_or_class",
         )
@@ -614,8 +619,18 @@ def _first_letters(level: Level) -> Interpretation | None:
 
 
 def _copies(level: Level) -> Interpretation | None:
-    """Raises an error for a folder that holds folders with the names of those beside it: a copy, or another part."""
+    """Raises an error for a folder that may be a copy of those beside it, by its name or by the folders in it."""
     names = {*level.names}
+    marked = [name for name in level.names if (of := _COPY.fullmatch(name)) and of["of"] in names - {name}]
+    if marked:
+        raise UnclearError(
+            f"the name of the folder {show_names(marked)} says that it may be a copy of the one beside it",
+            [
+                *_without(level.tree, level.request, [path for name in marked for path in level.paths(name)]),
+                *all_are_classes(level.names),
+            ],
+            code="part_or_class",
+        )
     copies = [name for name in level.names if level.inner[name] and {*level.inner[name]} <= names - {name}]
     # Folders that are named by the digits of hashes have the same names at each level.
     if not 0 < len(copies) < len(names) or max(map(len, names)) == 1:

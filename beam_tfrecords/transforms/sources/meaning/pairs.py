@@ -32,7 +32,7 @@ _LEAST_THINGS = 3
 # Where a word starts after a number: of 1-a_0_m, before -a and _m.
 _AFTER_NUMBER = re.compile(r"(?<=[0-9)])[_. -](?=[A-Za-z])")
 _LAST_WORD = re.compile(r"(?:[_. -]|(?<=[0-9]))[A-Za-z]+$")
-_FIRST_WORD = re.compile(r"^[A-Za-z]+(?:[_. -]|(?=[0-9]))")
+_FIRST_WORD = re.compile(r"^[A-Za-z]+(?:[_. -](?:[A-Za-z][_. -])?|(?=[0-9]))")
 # Most kinds of counters in one folder, such as IMG_1 and DSC_1.
 _MOST_COUNTERS = 3
 # Number of images of each folder to look at.

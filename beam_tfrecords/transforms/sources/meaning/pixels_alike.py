@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import io
+import itertools
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -97,6 +98,21 @@ def find_drawn(classes: Mapping[str, Sequence[str]]) -> list[str]:
     return [name for name, found in kinds.items() if found == {_Appearance.MASK}] if has_photos else []
 
 
+def are_masks(paths: Iterable[str]) -> bool:
+    """Whether the first of some images all look like masks; stops at a photo."""
+    kinds = set[_Appearance]()
+    for path in itertools.islice(paths, _MOST_CLASSES):
+        kinds.add(_kind_of(path))
+        if _Appearance.PHOTO in kinds:
+            return False
+    return _Appearance.MASK in kinds
+
+
+def count_frames(path: str) -> int:
+    """Returns the number of frames or pages of an image file; 1 for other files."""
+    return getattr(_open(path), "n_frames", 1)
+
+
 def find_drawn_ends(paths: Iterable[str]) -> list[str]:
     """Returns globs for the ends or beginnings of names whose first images look like masks, unlike the others."""
     ends: dict[str, list[str]] = {}
@@ -113,8 +129,11 @@ def _kind_of(path: str) -> _Appearance:
     """Returns what a file looks like; one of a single color may be both."""
     image = None if JPEG.search(path) else _open(path)
     # An image of several channels is a photo, and need not be decoded.
-    values = _look(image).values if image is not None and len(image.getbands()) == 1 else 0
-    return _Appearance.BOTH if values == 1 else _Appearance.MASK if 0 < values <= _FEW_VALUES else _Appearance.PHOTO
+    if image is None or len(image.getbands()) > 1:
+        return _Appearance.PHOTO
+    # A photo of a few pixels has few values, too.
+    values, most = _look(image).values, min(_FEW_VALUES, image.width * image.height // 4)
+    return _Appearance.BOTH if values == 1 else _Appearance.MASK if 0 < values <= most else _Appearance.PHOTO
 
 
 def _have_equal_sizes(seen: Sequence[Sequence[_Look]]) -> bool:

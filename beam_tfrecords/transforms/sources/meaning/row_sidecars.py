@@ -16,7 +16,13 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import suggest_
 from beam_tfrecords.transforms.sources.detect.image_columns import METADATA, is_file_name
 from beam_tfrecords.transforms.sources.detect.image_names import choose_names
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of, one_or_all
-from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION, are_texts, find_one_hot, find_only_label
+from beam_tfrecords.transforms.sources.detect.label_columns import (
+    FRACTION,
+    are_many_numbers,
+    are_texts,
+    find_one_hot,
+    find_only_label,
+)
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
@@ -123,8 +129,10 @@ def find_rows(tree: FolderTree, request: Request) -> Iterator[tuple[Suggestion, 
         if label:
             # The test images of a competition have no labels.
             one = _read_rows([path for path in opened if label in columns[path]], found, root)
-            meaning = f"{one.meaning}, the classes in column {label!r}"
-            yield Suggestion(meaning, {**one.settings, "label_column": label}), True
+            are_numbers = are_many_numbers(label, lacking[label])
+            meaning = f"{one.meaning}, the {'numbers' if are_numbers else 'classes'} in column {label!r}"
+            settings = {"label_column": label, **({"label_type": "float"} if are_numbers else {})}
+            yield Suggestion(meaning, {**one.settings, **settings}), True
         is_clear = _is_label_clear(table, cells, next(iter(found.values()))[0])
         alone = (
             [_read_rows([path], found, root) for path in opened]
