@@ -42,8 +42,9 @@ class Comparison:
 
     def problems(self) -> Iterator[str]:
         """Yields what is wrong with the records."""
-        if self._is_offered and len(self._meaning.images) > 1 and "," in str(self._settings.get("class_names")):
-            # The folders of pairs as classes, as the suggestion says.
+        is_each = "," in str(self._settings.get("class_names")) or self._settings.get("layout") == "image"
+        if self._is_offered and len(self._meaning.images) > 1 and is_each:
+            # The folders of pairs as classes, or each image without a label, as the suggestion says.
             return
         yield from self._match_images()
         if self._is_all_images() and not self._is_named((self._meaning.table,)):

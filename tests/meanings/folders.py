@@ -13,6 +13,11 @@ from tests.meanings.row_files import draw_parts
 
 FOLDER_FORMS = ("folder", "tar", "zip")
 _PAIRS = words.groups("left+right|before+after|rgb+depth|A+B|noisy+clean|hr+lr|input+target")
+_PLACES = (
+    "{kind}/{stem}", "set/{kind}/{stem}", "{split}/{kind}/{stem}", "{kind}/{split}/{stem}", "{kind}/images/{stem}",
+    "{stem}_{kind}", "{scene}/{kind}/{stem}", "{scene}/{stem}_{kind}", "{kind}/{scene}/{stem}",
+)  # fmt: skip
+_OTHER_PAIRS = words.groups("tele+wide|dry+wet|opt+sar")
 _LEVELS = words.groups("Paris Rome+day night|Audi BMW+red blue|photo sketch+dog horse")
 _MASKS = ("masks", "annotations", "labels", "gt", "segmentation", "SegmentationClass")
 
@@ -168,12 +173,36 @@ def _two_levels(draft: Meaning) -> None:
 
 
 def _pairs(draft: Meaning) -> None:
-    """Draws two folders with an image of each item."""
-    first, second = draft.chance.choice(_PAIRS)
-    paths = _save(draft, [f"{first}/"] * draft.count, first)
-    _save(draft, [f"{second}/"] * draft.count, second, _stems_of(paths))
-    draft.roles.append(Role("image", (second,)))
-    draft.unclear = "two folders of images of the same things"
+    """Draws images of two kinds of each item: in folders of the kinds, at any level, or in names."""
+    chance, kinds = draft.chance, draft.chance.choice((*_PAIRS, *_OTHER_PAIRS))
+    are_known = kinds in _PAIRS and kinds != ["A", "B"]
+    place = chance.choice(_PLACES if are_known else _PLACES[:5])
+    if chance.random() < 0.2:
+        # More than the names that a summary keeps.
+        draft.set_count(80)
+    splits = draft.spread(("train", "test")) if "{split}" in place else [""] * draft.count
+    scenes = draft.spread(("alley", "cave", "market")) if "{scene}" in place else splits
+    # What all names of a kind begin with.
+    in_names = "_{kind}" in place
+    begins = [("", ""), ("", ""), (f"{kinds[0]}_", f"{kinds[1]}_"), ("x", "y")]
+    first, second = chance.choice(begins[:1] if in_names else begins)
+    # With the same numbers, folders of other words may be classes.
+    is_clear = are_known or (kinds == ["A", "B"] and first == "")
+    style = chance.choice(("{n:04d}", "img_{n}", "{n}", "{h}") if is_clear else ("{h}",))
+    stems = [style.format(n=n, h=f"{n * 2654435761 % 2**32:08x}") for n in range(1, draft.count + 1)]
+    for kind, begin in zip(kinds, (first, second), strict=True):
+        paths = [
+            place.format(kind=kind, stem=f"{begin}{stem}", split=split, scene=scene)
+            for stem, split, scene in zip(stems, splits, scenes, strict=True)
+        ]
+        _save(draft, [""] * draft.count, f"_{kind}" if in_names else kind, paths)
+    draft.kinds.append(f"pair:{place}, {first}{style}")
+    if any(splits):
+        _add_split(draft, splits)
+    if "{scene}" in place:
+        _add_label(draft, scenes)
+    draft.roles.append(Role("image", (kinds[1], f"_{kinds[1]}")))
+    draft.unclear = "images of two kinds of the same things"
 
 
 def _listed_split(draft: Meaning) -> None:

@@ -108,6 +108,11 @@ class Meaning:
     declared: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.set_count(self.count)
+
+    def set_count(self, count: int) -> None:
+        """Sets the number of items, before any has a picture."""
+        self.count = count
         colored = [number for number in range(pictures.COUNT) if not pictures.is_gray(number)]
         self.numbers = self.chance.sample(colored, min(len(colored), 4 * self.count))
 

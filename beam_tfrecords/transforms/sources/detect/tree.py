@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import Any
 
 from beam_tfrecords.transforms.sources.detect.mask_names import MASK_ENDING
-from beam_tfrecords.transforms.sources.detect.names import is_known, plain_stem
+from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.names import has_extension, is_image_name, skipped_kind
 
 # Beyond this number, only folders whose names have the smallest hashes are kept: the same names in every folder.
@@ -26,6 +26,7 @@ _MORE_NAMES = 64
 _ALL = 1 << 32
 # A word after a number, or letters: 1_mask, 1dots, 0001x4.
 _PAIR_ENDING = re.compile(r"(?<=[0-9)])(?:[_. -][A-Za-z][A-Za-z0-9_. -]*|[A-Za-z]+[0-9]{0,2})$")
+_BEFORE_NUMBER = re.compile(r"^[A-Za-z_. -]+(?=[0-9])")
 
 
 @dataclasses.dataclass(slots=True)
@@ -278,11 +279,11 @@ def _sample(names: list[tuple[int, str]], one: tuple[int, str], *, most: int) ->
 def _ranked(name: str) -> tuple[int, str]:
     """Returns a name for a heap. An image, its mask and its other files, such as 1.jpg.txt, have the same hash.
 
-    So do image_1 and mask_1.
+    So do image_1 and mask_1, whatever the words before the number.
     """
     stem = name.rpartition(".")[0] or name
     stem = stem.rpartition(".")[0] if is_image_name(stem) else stem
-    return -_hash(plain_stem(pair_stem(stem))), name
+    return -_hash(_BEFORE_NUMBER.sub("", pair_stem(stem))), name
 
 
 def find_prefix(key: str, prefixes: Container[str]) -> str:

@@ -10,14 +10,21 @@ import itertools
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.service_faults import suppress_refusals
-from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, one_or_all, show_names
+from beam_tfrecords.transforms.sources.detect.interpretation import (
+    Request,
+    UnclearError,
+    depth_of,
+    join,
+    one_or_all,
+    show_names,
+)
 from beam_tfrecords.transforms.sources.detect.mask_names import MASK_ENDING, NUMBERED_MASK
 from beam_tfrecords.transforms.sources.detect.names import (
     is_annotation,
@@ -123,7 +130,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         what = (
             f"the names of the images {show_names(families)} are the same but for these words, like those of one thing"
         )
-        raise _refuse_families(what, families, request, classes=_with_classes(tree, request, base))
+        raise _refuse_families(what, families, request, classes=_with_classes(tree, request, base), base=base)
     if ending:
         suffixed = find_suffixed_masks(tree, ending)
         ends = Counter(name for _, folder in tree.walk() for _, name in folder.names if MASK_ENDING.search(name))
@@ -185,6 +192,7 @@ def _refuse_families(
     request: Request,
     masks: Sequence[Suggestion] = (),
     classes: Sequence[Suggestion] = (),
+    base: str = "",
     **settings: str,
 ) -> UnclearError:
     """Returns the error for images of one thing whose names have different words.
@@ -195,6 +203,7 @@ def _refuse_families(
       request: the request.
       masks: first answer, which uses some of the images as masks.
       classes: answer that uses all of them as samples of the classes that their folders name.
+      base: path of the folder that holds these.
       settings: further settings of the other answers.
     """
     # A glob can name the images with a word, and not those without one.
@@ -207,19 +216,20 @@ def _refuse_families(
         )
         for one, left in others.items()
     ]
-    pairs = [] if masks else _as_kinds(globs, request, has_classes=bool(classes))
+    labels = {"label_pattern": request.class_pattern(depth_of(base))} if classes else {}
+    pairs = [] if masks else _as_kinds(globs, request, labels)
     # A depth map or a mask is not a sample of its folder's class.
     classes = [] if any(map(names_annotations, globs)) else classes
     return UnclearError(found, [*masks, *pairs, *classes, *answers], code="images_and_masks")
 
 
-def _as_kinds(globs: Sequence[str], request: Request, *, has_classes: bool) -> list[Suggestion]:
+def _as_kinds(globs: Sequence[str], request: Request, labels: Mapping[str, str]) -> list[Suggestion]:
     """Suggests joining the images of one thing of all kinds; [] if the globs do not tell these apart.
 
     Args:
       globs: the globs of the kinds.
       request: the request.
-      has_classes: whether the folders of the input are classes.
+      labels: settings that find the labels.
     """
     names = [re.sub(r"\W+", "_", re.sub(r"\*|\.\*$", "", one).strip("_. -")).lower() for one in globs]
     are_apart = not any(
@@ -229,15 +239,14 @@ def _as_kinds(globs: Sequence[str], request: Request, *, has_classes: bool) -> l
     if request.root is None or not (are_apart and are_names):
         return []
     pairs = _join_images([f"{name}={request.path(f'**/{one}')}" for name, one in zip(names, globs, strict=True)])
-    labels = {"label_pattern": request.class_pattern(0)} if has_classes else {}
     return [dataclasses.replace(pairs, settings={**pairs.settings, **labels})]
 
 
 def _with_classes(tree: FolderTree, request: Request, base: str) -> list[Suggestion]:
     """Suggests using all images, with the folders in a folder as their classes, if these hold no others."""
     names = tree.below(base)
-    are_others = any(tree.below(name) or is_container(name) or split_in_name(name) for name in names)
-    may_be = request.by_folders and not (base or tree.images(base) or are_others)
+    are_others = any(tree.below(join(base, name)) or is_container(name) or split_in_name(name) for name in names)
+    may_be = request.by_folders and not (tree.images(base) or are_others)
     return all_are_classes(names) if may_be else []
 
 

@@ -150,7 +150,9 @@ def find_families(tree: FolderTree) -> list[str]:
     """
     firsts = _find_kinds(tree, _FIRST_WORD, "{}*")
     words = [one.strip("_. -*") for one in firsts]
-    are_known = any(names_annotations(one) or _are_views([one]) for one in words)
+    # IMG_1 and DSC_1 are those of two cameras.
+    said = [one for one in words if one.lower() not in _IMAGE_WORDS]
+    are_known = any(names_annotations(one) or _are_views([one]) for one in said)
     return _find_kinds(tree, _LAST_WORD, "*{}.*") or (firsts if are_known else [])
 
 
@@ -272,7 +274,7 @@ def _make_twins(tree: FolderTree, root: str, paths: Sequence[str], outer: Sequen
     are_named = _are_views(names)
     suffixes_of = list[tuple[str, str]]()
     for other in paths[1:]:
-        pair = _pair(tree, paths[0], other) or _pair_numbers(tree, root, paths[0], other, are_views=are_named)
+        pair = _pair(tree, paths[0], other) or _pair_stripped(tree, root, paths[0], other, are_views=are_named)
         if pair is None:
             return None
         suffixes_of.append(pair)
@@ -387,34 +389,39 @@ def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
     return endings if is_even and len(bases & other_bases) >= _MOST_EQUAL * len(bases | other_bases) else None
 
 
-def _pair_numbers(tree: FolderTree, root: str, first: str, second: str, *, are_views: bool) -> tuple[str, str] | None:
-    """Returns no suffixes if the names of two folders have the same numbers after words of their own, else None.
+def _pair_stripped(tree: FolderTree, root: str, first: str, second: str, *, are_views: bool) -> tuple[str, str] | None:
+    """Returns no suffixes if two folders have the same names after and before words of their own, else None.
 
     Folders that are not named for views may have the same counters by chance.
     """
-    found = [_number(tree.names([path])) for path in (first, second)]
-    (_, _, numbers), (before, after, others) = found
+    (*_, rests), (before, after, others) = (_strip(tree.names([path])) for path in (first, second))
     is_even = 0.9 < tree.images(first) / tree.images(second) < 1.1
-    if not (root and is_even and numbers and others) or (not are_views and _are_numbered(numbers, tree.images(first))):
+    if not (is_even and rests and others) or (not are_views and _are_numbered(rests, tree.images(first))):
         return None
-    extensions = {name.rpartition(".")[2] for name in tree.names([second])}
-    ends = [f"{after}.{extension}" for extension in extensions]
-    missing = 0
-    for number in numbers:
-        missing += not any(storage.is_file(storage.join(root, second, before + number + end)) for end in ends)
+    names = {*tree.names([second])}
+    ends = {f"{after}.{name.rpartition('.')[2]}" for name in names}
+    is_whole, missing = len(names) == tree.images(second), 0
+    for rest in rests:
+        partners = {f"{before}{rest}{end}" for end in ends}
         # Checking a file in a store is a request.
-        if missing > (1 - _MOST_EQUAL) * len(numbers):
+        is_there = bool(partners & names) or (not is_whole and root and _is_any_file(root, second, partners))
+        missing += not is_there
+        if missing > (1 - _MOST_EQUAL) * len(rests):
             return None
     return "", ""
 
 
-def _number(names: Sequence[str]) -> tuple[str, str, list[str]]:
-    """Returns what names have before and after their numbers, and these; no numbers if they differ in other ways."""
+def _is_any_file(root: str, folder: str, names: Iterable[str]) -> bool:
+    return any(storage.is_file(storage.join(root, folder, name)) for name in names)
+
+
+def _strip(names: Sequence[str]) -> tuple[str, str, list[str]]:
+    """Returns what names begin and end with, up to their numbers, and the rest of each; no rests of a single one."""
     stems = sorted(_stems(names))
     before = re.sub(r"\d+$", "", posixpath.commonprefix(stems))
     after = re.sub(r"\d+$", "", posixpath.commonprefix([stem[::-1] for stem in stems]))[::-1]
-    numbers = [stem[len(before) : len(stem) - len(after)] for stem in stems]
-    return before, after, numbers if len(stems) > 1 and all(map(str.isdecimal, numbers)) else []
+    rests = [stem[len(before) : len(stem) - len(after)] for stem in stems]
+    return before, after, rests if len(stems) > 1 and all(rests) else []
 
 
 def _is_first_the_mask(tree: FolderTree, first: str, second: str, endings: tuple[str, str]) -> bool | None:
