@@ -58,6 +58,7 @@ class ObjectTotals:
       placed: boxes in shares of the image's size, or in pixels of an image whose size the source gives.
       beyond: placed boxes that reach beyond the image.
       as_corners: placed boxes that stay valid and inside the image if their width and height are read as xmax and ymax.
+      as_centers: placed boxes that are inside the image if their upper left corner is read as their center.
       left_out: objects of classes that the request does not want; not counted above.
     """
 
@@ -68,6 +69,7 @@ class ObjectTotals:
     placed: int = 0
     beyond: int = 0
     as_corners: int = 0
+    as_centers: int = 0
     left_out: int = 0
 
     def add(self, packed: Iterable[Sequence[Any] | None]) -> None:
@@ -93,6 +95,7 @@ class ObjectTotals:
         self.placed += int(np.isfinite(size).all(axis=1).sum())
         self.beyond += int(((low < -slack) | (high > size + slack)).any(axis=1).sum())
         self.as_corners += int(((sides > low) & (sides <= size + slack)).all(axis=1).sum())
+        self.as_centers += int(((low >= sides / 2 - slack) & (low + sides / 2 <= size + slack)).all(axis=1).sum())
 
     def merge(self, other: ObjectTotals) -> None:
         """Adds the totals of another listing."""

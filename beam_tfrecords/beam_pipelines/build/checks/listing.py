@@ -436,11 +436,13 @@ def _find_odd(totals: ObjectTotals) -> Iterator[Fault]:
             f"all {totals.in_pixels:,} boxes end within 1.5 pixels of the top left corner of their image, like "
             f"fractions of its size; expected pixels; {remedy}",
         )
-    all_are_corners = totals.placed >= _FEW and totals.as_corners == totals.placed
-    if 2 * totals.beyond > totals.placed or (all_are_corners and _FEW * totals.beyond > totals.placed):
-        as_if = ""
-        if totals.as_corners == totals.placed:
-            as_if = ", and none would if the numbers that are read as width and height were the right and lower side"
+    as_if = ""
+    if totals.as_corners == totals.placed:
+        as_if = ", and none would if the numbers that are read as width and height were the right and lower side"
+    elif totals.as_centers == totals.placed:
+        as_if = ", and none would if the numbers that are read as the upper left corner were the center"
+    may_be_other = as_if and totals.placed >= _FEW and _FEW * totals.beyond > totals.placed
+    if 2 * totals.beyond > totals.placed or may_be_other:
         yield (
             "boxes_beyond_image",
             f"{totals.beyond:,} of {totals.placed:,} boxes reach beyond their image{as_if}; {remedy}",

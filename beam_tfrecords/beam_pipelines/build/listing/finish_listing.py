@@ -202,10 +202,16 @@ def _note_empty_splits(listing: Listing, source: Source) -> Iterator[str]:
         yield f"{where} for {known['']:,} of {known.total():,} samples, which go to train"
 
 
+def _may_have_frames(file: str) -> bool:
+    """Whether a file may have several frames; few PNG files have, and in a store, each would cost a request."""
+    name = file.lower()
+    return name.endswith(_WITH_FRAMES) or (name.endswith(".png") and not storage.has_scheme(file))
+
+
 def _note_frames(listing: Listing) -> list[str]:
     """Returns a note if image files have several frames or pages, of which only the first is stored."""
     batches = itertools.islice(read_light(listing), _MOST_BATCHES)
-    files = (file for refs in batches for file in refs.files() if file.lower().endswith(_WITH_FRAMES))
+    files = (file for refs in batches for file in refs.files() if _may_have_frames(file))
     some = [*itertools.islice(files, _MOST_FRAMES)]
     found: dict[str, int] = {}
     with suppress_refusals():

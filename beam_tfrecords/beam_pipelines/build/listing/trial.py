@@ -352,7 +352,9 @@ def _contradicts(one: Suggestion, said: Suggestion, error: RequestError, *, is_a
     are_answers = isinstance(said.settings.get("input"), list) and one.settings.get("label_pattern") in NAMES_OF_INPUTS
     # Several images of a sample have no mask.
     are_pairs = "images" in one.settings and "layout" in said.settings
-    return is_single or are_answers or are_pairs
+    # Words that are read as classes leave no sample without one.
+    are_blank = "missing_values" in said.settings and "max_failures" in one.settings
+    return is_single or are_answers or are_pairs or are_blank
 
 
 def _name_paths(spec: BuildSpec, settings: Mapping[str, Any]) -> list[str]:
@@ -391,7 +393,10 @@ def try_reading(spec: BuildSpec) -> Trial | None:
     # Of samples that say the same, one stays.
     repeated = sum(len(some) - (len({*some}) == 1) for some in by_key.values())
     trial = _judge(refs, opened, is_whole=True, repeated=repeated)
-    return trial and dataclasses.replace(trial, lost=lost)
+    if trial is None:
+        return None
+    samples = len({(ref.split, ref.key) for ref in refs if ref.failure is None}) if shares_keys else trial.samples
+    return dataclasses.replace(trial, lost=lost, samples=samples, read=frozenset(source.read_with or ()))
 
 
 def _try_some(spec: BuildSpec, source: Source) -> Trial | None:

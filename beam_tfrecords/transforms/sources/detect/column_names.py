@@ -24,10 +24,49 @@ USUAL_LABELS = ("label", "labels", "class", "classname", "classes", "category")
 LABEL_NAMES = re.compile(
     r"label|class|category|species|breed|diagnosis|^dx$|disease|emotion|^target$|^y$|variety|genus|landmark"
 )
-NOT_LABEL_NAMES = re.compile(
-    r"source|confidence|conf$|prob|count|group|path|file|url|width|height|age$|year|date|time|score|price|rating|text|caption"
-    r"|split|^set$|subset|partition|phase|usage|fold"
+# Words in column names that rule out classes, and how such a name begins that is one word: imagepath, patientage.
+_NOT_LABEL_WORDS = frozenset(
+    {
+        "source",
+        "confidence",
+        "conf",
+        "prob",
+        "probability",
+        "count",
+        "group",
+        "path",
+        "filepath",
+        "file",
+        "filename",
+        "url",
+        "width",
+        "height",
+        "age",
+        "year",
+        "date",
+        "datetime",
+        "time",
+        "timestamp",
+        "score",
+        "price",
+        "rating",
+        "text",
+        "caption",
+        "split",
+        "set",
+        "subset",
+        "partition",
+        "phase",
+        "usage",
+        "fold",
+        "kfold",
+    }
 )
+_BEGINNINGS = re.compile(
+    r"^(?:image|img|photo|pic|picture|frame|video|mask|full|abs|rel|birth|box|bbox|num|person|patient|subject|user|face"
+    r"|real|apparent|bone|mean)"
+)
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report|prompt")
 # Names of split columns, in order of preference. Any word in the first, documented one is a split. The others count if
 # their words are split names; they take precedence over columns with other names.
@@ -53,8 +92,18 @@ def is_mask_name(name: str) -> bool:
 
 def is_label_name(name: str) -> bool:
     """Whether a column's name contains a word for classes."""
-    plain = plain_name(name)
-    return bool(LABEL_NAMES.search(plain)) and not NOT_LABEL_NAMES.search(plain)
+    return bool(LABEL_NAMES.search(plain_name(name))) and not names_no_label(name)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def names_no_label(name: str) -> bool:
+    """Whether a word of a column's name rules out classes; a part of a word, such as the age in damage, does not."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return any(
+        not _NOT_LABEL_WORDS.isdisjoint({one, one.removesuffix("s")})
+        for word in words
+        for one in (word, _BEGINNINGS.sub("", word))
+    )
 
 
 def is_plural(name: str) -> bool:

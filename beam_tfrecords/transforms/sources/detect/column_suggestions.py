@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.sources.detect.box_columns import find_sides, has
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name, is_mask_name, may_be_label
 from beam_tfrecords.transforms.sources.detect.image_names import choose_names
 from beam_tfrecords.transforms.sources.detect.label_columns import Cells, find_labels, find_one_hot, find_words
-from beam_tfrecords.transforms.sources.detect.names import is_annotation
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     find_levels,
     find_pixel_columns,
@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import (
 )
 from beam_tfrecords.transforms.sources.detect.roles import Role, role_of, roles_of
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL, UNNAMED, all_as_numbers, all_numbers, counts
-from beam_tfrecords.transforms.sources.names import is_image_name
+from beam_tfrecords.transforms.sources.names import is_image_name, stem_of
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
@@ -201,7 +201,12 @@ def find_stems(
 def join_archives(table: Table) -> list[dict[str, Any]]:
     """Returns the settings that join a table with the archives beside it, all or one, which may have the images."""
     files = sorted(entry.path for entry in storage.list_files(storage.join(storage.dirname(table.path), "*")))
-    archives = [path for path in files if source_of_file(path) in ("tar", "zip")]
+    split = split_in_name(stem_of(table.path))
+    archives = [
+        path
+        for path in files
+        if source_of_file(path) in ("tar", "zip") and split in (None, split_in_name(stem_of(path)) or split)
+    ]
     inputs = [*([archives] if len(archives) > 1 else []), *archives[:_MOST_KEYS]]
     return [{"input": one, "join": [table.path]} for one in inputs]
 

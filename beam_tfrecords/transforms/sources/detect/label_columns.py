@@ -10,9 +10,9 @@ from beam_tfrecords.transforms.labels import are_decimals, find_separator, repea
 from beam_tfrecords.transforms.sources.detect.box_columns import find_sides
 from beam_tfrecords.transforms.sources.detect.column_names import (
     LABEL_NAMES,
-    NOT_LABEL_NAMES,
     TEXT_NAMES,
     is_plural,
+    names_no_label,
     plain_name,
 )
 from beam_tfrecords.transforms.sources.detect.numbered_columns import sort_by_number
@@ -30,7 +30,9 @@ _LEAST_WORDS = 3
 _MANY = 30
 # Here -1 means absent, as in CelebA's attributes.
 _ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
-_VALUE_NAMES = re.compile(r"age$|price|score|rating|value|^target$|^y$")
+_VALUE_NAMES = re.compile(
+    r"(?:^|person|patient|subject|user|face|real|apparent|bone|mean)age$|price|score|rating|value|^target$|^y$"
+)
 _PRICES = re.compile(r"price|rating|^target$|^y$")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -55,7 +57,7 @@ def find_one_hot(cells: Cells, rows: int) -> list[str]:
     columns = [*cells]
     sides = zip(columns[1:], columns, columns[2:], strict=False)
     beside = {name for name, before, after in sides if {before, after} <= words.keys()}
-    words = {name: one for name, one in words.items() if name in beside or not NOT_LABEL_NAMES.search(plain_name(name))}
+    words = {name: one for name, one in words.items() if name in beside or not names_no_label(name)}
     if {len(cells[name]) for name in words} != {rows} or any(
         sum(str(value) in ("1", "1.0") for value in row) != 1
         for row in zip(*(cells[name] for name in words), strict=True)
@@ -83,8 +85,8 @@ def _are_numbers(values: Sequence[str | int]) -> bool:
 
 def are_many_numbers(name: str, values: Sequence[str | int]) -> bool:
     """Whether cells are so many different numbers that they are seldom classes, under a name without such a word."""
-    is_named = LABEL_NAMES.search(plain_name(name)) is not None
-    return not is_named and len({*values}) >= _MANY and _are_numbers(values)
+    is_other = re.search(f"{LABEL_NAMES.pattern}|id$", plain_name(name)) is not None
+    return not is_other and len({*values}) >= _MANY and _are_numbers(values)
 
 
 def find_labels(
@@ -254,5 +256,5 @@ def _may_be_named(name: str, values: Sequence[Any]) -> bool:
     are_other = bool(filled) and (
         all(map(_holds_objects, filled)) or all(map(_NO_WORD.search, filled)) or are_decimals(filled)
     )
-    is_other = NOT_LABEL_NAMES.search(plain) or plain in SPLIT_FLAGS or are_splits(values) or are_other
+    is_other = names_no_label(name) or plain in SPLIT_FLAGS or are_splits(values) or are_other
     return not is_other and role_of(name, values) not in (*NO_LABELS, Role.TEXT)

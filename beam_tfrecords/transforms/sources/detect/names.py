@@ -51,6 +51,8 @@ _VEHICLES = frozenset({
     "bus", "car", "truck", "tram", "bike", "bicycle", "motorcycle", "motorbike", "airplane", "aeroplane", "plane",
     "aircraft", "helicopter", "boat", "ship", "van", "taxi", "subway", "metro", "vehicle", "scooter", "ferry",
 })
+# Short words for other splits, beside tr.
+_SHORT = frozenset({"te", "ts", "va", "vl"})
 # fmt: on
 _SPLIT_WORD = re.compile(r"(?:set|data|images?|imgs?|files|split)$")
 _SPLIT_AND_ANNOTATIONS = re.compile(r"(train|val|valid|test)(?:ing|idation)?(annot|labels?|masks?|gt)")
@@ -171,7 +173,7 @@ def without_kind(name: str) -> str:
 def is_thing(name: str, among: Sequence[str]) -> bool:
     """Whether the name of a split is that of a class among others: a train among vehicles, or `tr` among codes."""
     words = {word.removesuffix("s") for one in among for word in _words(one)}
-    is_code = name.lower() == "tr" and all(len(one) <= len("tr") for one in among)
+    is_code = name.lower() == "tr" and all(len(one) <= len("tr") for one in among) and _SHORT.isdisjoint(words)
     return is_code or (name.lower() == "train" and not words.isdisjoint(_VEHICLES))
 
 

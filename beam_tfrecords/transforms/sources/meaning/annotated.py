@@ -88,7 +88,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             return [f"{what}; to leave them out, use {' '.join(globs)}"]
         masks = [] if request.root is None else _find_masks(tree, found, request)
         if not masks and (twins := _find_masked(tree, found, request)):
-            raise _refuse_twins(twins, request)
+            raise _refuse_twins(twins, tree, request)
         others = _without_folders(tree, found)
         names = tree.names(path for at in found if is_mask_folder(at) for path, _ in tree.walk(at))
         raise UnclearError(
@@ -125,7 +125,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         )
     twins = [] if ending or families or parts else find_twins(tree, request.root or "")
     if any(not one.may_be_classes for one in twins):
-        raise _refuse_twins(twins, request)
+        raise _refuse_twins(twins, tree, request)
     if families:
         what = (
             f"the names of the images {show_names(families)} are the same but for these words, like those of one thing"
@@ -264,7 +264,7 @@ def _find_masked(tree: FolderTree, found: Sequence[str], request: Request) -> li
     return twins if are_all and (not are_masks or all(one.are_masks for one in twins)) else []
 
 
-def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
+def _refuse_twins(twins: Sequence[Twins], tree: FolderTree, request: Request) -> UnclearError:
     """Returns the error for folders whose images form pairs."""
     families = [*zip(*(one.folders for one in twins), strict=True)]
     are_few, folders = len(twins) <= MOST_TWINS, [*map(storage.basename, twins[0].folders)]
@@ -290,7 +290,11 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
     # Of pairs in several splits, no setting makes samples.
     are_named = all([*map(storage.basename, one.folders)] == folders for one in twins)
     may_be = are_named and not (any(one.suffixes for one in twins) or any(map(names_annotations, folders)))
-    classes = [Suggestion("all folders as classes", {"class_names": ",".join(folders)})] if may_be else []
+    # Others may lie beside a single pair.
+    parents = {path.rpartition("/")[0] for path in twins[0].folders} if len(twins) == 1 else set[str]()
+    beside = tree.below(*parents) if len(parents) == 1 else ()
+    every = ",".join(dict.fromkeys([*folders, *beside]))
+    classes = [Suggestion("all folders as classes", {"class_names": every})] if may_be else []
     pairs = _as_pairs(twins, request)
     # Views are pairs rather than classes.
     named = [*pairs, *classes] if len(twins) == 1 or twins[0].are_views else [*classes, *pairs]
@@ -386,11 +390,11 @@ def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> lis
 def _find_object_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[Suggestion]:
     """Suggests using files as masks of objects, by folders for each image, or by the image's name and a number."""
     others = _without_folders(tree, found)
-    stems = {name.rpartition(".")[0] for _, folder in others.walk() for _, name in folder.names}
+    stems = {posixpath.splitext(name)[0] for _, folder in others.walk() for _, name in folder.names}
     parents = {path.rpartition("/")[0] for path in found}
     if len(parents) == len(found) > 1 and all(folder.images < 2 for _, folder in others.walk()):
         return _with_object_masks(request, {"mask_root": request.root})
-    numbered = Counter(NUMBERED_MASK.sub("", name.rpartition(".")[0]) for name in tree.names(found))
+    numbered = Counter(NUMBERED_MASK.sub("", posixpath.splitext(name)[0]) for name in tree.names(found))
     is_numbered = max((numbered[stem] for stem in stems), default=0) > 1
     images = [path for path, folder in others.walk() if folder.images]
     if len(found) != 1 or len(images) != 1 or not (is_numbered or stems & {*tree.below(found[0])}):
@@ -534,4 +538,4 @@ def _mask_ending(tree: FolderTree, request: Request) -> str | None:
 
 def _stems(names: Iterable[str]) -> set[str]:
     """Returns names in lower case without extensions and mask suffixes."""
-    return {MASK_ENDING.sub("", name).rpartition(".")[0].lower() for name in names}
+    return {posixpath.splitext(MASK_ENDING.sub("", name))[0].lower() for name in names}

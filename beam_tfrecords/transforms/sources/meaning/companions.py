@@ -26,11 +26,11 @@ _PICTURES = frozenset(
         ".webm",
     }
 )  # fmt: skip
-# Extensions of files about the file of an image, of its original, and of sounds.
+# Extensions of files about the file of an image, its place on the earth or its original, and of sounds.
 _OF_FILES = frozenset(
     {
-        *_ARCHIVES, *_PICTURES, ".aae", ".db", ".htm", ".html", ".ini", ".log", ".md5", ".mp3", ".sha1", ".sha256",
-        ".thm", ".tmp", ".wav", ".xmp",
+        *_ARCHIVES, *_PICTURES, ".aae", ".db", ".htm", ".html", ".ini", ".jgw", ".log", ".md5", ".mp3", ".ovr", ".pgw",
+        ".prj", ".sha1", ".sha256", ".tfw", ".thm", ".tmp", ".wav", ".wld", ".xmp",
     }
 )  # fmt: skip
 _TABLES = (".csv", ".tsv")
@@ -70,6 +70,8 @@ def find_files_of_images(tree: FolderTree) -> Iterator[str]:
     for path, folder in tree.walk():
         for extension in sorted(folder.others.keys() - _OF_FILES):
             names = [name for name in tree.others(path) if name.lower().endswith(extension)]
+            # GDAL writes statistics of the pixels.
+            names = [name for name in names if not name.endswith(".aux.xml")]
             # As 1.txt or 1.jpg.txt.
             of_images = [
                 name

@@ -52,6 +52,7 @@ class Trial:
       are_alone: whether each split has a single label, which no other split has.
       lost: fields with boxes that are not stored.
       drawn: classes whose images look like masks, unlike those of others.
+      read: files that were read to find the samples.
 
     A reading that was not tried has no samples.
     """
@@ -72,6 +73,7 @@ class Trial:
     are_alone: bool = False
     lost: Sequence[str] = ()
     drawn: Sequence[str] = ()
+    read: frozenset[str] = frozenset()
 
     @property
     def is_bare(self) -> bool:
@@ -185,7 +187,7 @@ def measure(facts: Facts, trial: Trial, named: Sequence[str] = ()) -> Coverage:
     # Of a part of the samples, only whole folders are known to be left. Members of archives have their archive's path.
     is_known = trial.is_whole and facts.is_whole and trial.images <= images
     left = _name_left(facts, trial.images | trial.masks) if is_known else []
-    texts = [*facts.texts, *facts.texts_of_images]
+    texts = [one for one in (*facts.texts, *facts.texts_of_images) if one not in trial.read]
     outside = [one for one in texts if not any(f"{one}/".startswith(f"{path}/") for path in named)]
     left += [printable(_below(one, facts.roots)) for one in outside]
     total = len(images - trial.masks) if is_known else 0
@@ -281,7 +283,9 @@ def _name_left(facts: Facts, used: frozenset[str]) -> list[str]:
         unused = sorted(group.paths - used)
         folder = _below(group.folder, facts.roots)
         if unused and folder in folders:
-            left.append(posixpath.join(folder, _glob_of([posixpath.basename(path) for path in unused])))
+            glob = posixpath.join(folder, _glob_of([posixpath.basename(path) for path in unused]))
+            others = (path for path in group.paths & used if path.endswith(glob.rpartition("*")[2]))
+            left.append(f"{len(unused):,} of {glob}" if "*" in glob and any(others) else glob)
         elif unused:
             while posixpath.dirname(folder) not in folders:
                 folder = posixpath.dirname(folder)

@@ -18,7 +18,7 @@ _MOST_FILES = 20_000
 _TEXTS = frozenset(
     {
         ".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml", ".yaml", ".yml", ".xlsx", ".xls", ".ods", ".mat",
-        ".pkl", ".labels", ".lst", ".dat", ".manifest",
+        ".pkl", ".labels", ".lst", ".dat", ".manifest", ".npy", ".pts", ".roi",
     }
 )  # fmt: skip
 _FEW, _MANY = 8, 100

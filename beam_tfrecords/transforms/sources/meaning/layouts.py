@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.interpretation import (
     Interpretation,
     ListedLabels,
@@ -50,6 +51,9 @@ from beam_tfrecords.transforms.splits import kinds_of_words, means_evaluation, s
 
 _MOST_DEPTH = 20
 _MOST_ALONE = 3
+# Files of two folders to compare.
+_MOST_READ = 5
+_WORD = re.compile(r"[^\s_().-]+")
 _SPLITS = ("train", "validation", "test")
 # The class in a file name: a word before a number (cat.12.jpg), before a delimiter (cat-b2f.jpg), or last (12_cat.jpg).
 NAME_PATTERNS = (
@@ -61,8 +65,6 @@ NAME_PATTERNS = (
 NAMES_OF_INPUTS = ("^(?P<label>[^/]+)/", r"^(?P<label>[^/]+?)\.(t|zip)[^/]*/")
 # Words that cameras and programs put before numbers.
 _NO_CLASSES = frozenset({"dsc", "dscn", "dscf", "pxl", "mvi", "mvimg", "gopr", "scan", "frame", "screenshot", "output"})
-# What programs add to the name of a copy: cat - Copy, cat (2).
-_COPY = re.compile(r"(?P<of>.+?)(?:[ _-]+copy(?: ?\(?\d+\)?)?| \(\d+\))", re.IGNORECASE)
 _UNLABELLED = re.compile(r"(?:un|not?[ _-]?)(?:label+ed|labels?|annotated|sup|supervised)", re.IGNORECASE)
 _HOW_TO_LABEL = (
     "; `label_pattern=(?P<label>cat|dog)` finds classes in names, a table (csv, jsonl, parquet) can list them, or sort "
@@ -619,16 +621,14 @@ def _first_letters(level: Level) -> Interpretation | None:
 
 
 def _copies(level: Level) -> Interpretation | None:
-    """Raises an error for a folder that may be a copy of those beside it, by its name or by the folders in it."""
+    """Raises an error for a folder that may be a copy of those beside it, by its files or by the folders in it."""
     names = {*level.names}
-    marked = [name for name in level.names if (of := _COPY.fullmatch(name)) and of["of"] in names - {name}]
-    if marked:
+    with suppress_refusals():
+        equal = _find_equal(level)
+    if equal:
         raise UnclearError(
-            f"the name of the folder {show_names(marked)} says that it may be a copy of the one beside it",
-            [
-                *_without(level.tree, level.request, [path for name in marked for path in level.paths(name)]),
-                *all_are_classes(level.names),
-            ],
+            f"the files in the folder {show_names(equal)} are those in the folder beside it",
+            [*_without(level.tree, level.request, equal), *all_are_classes(level.names)],
             code="part_or_class",
         )
     copies = [name for name in level.names if level.inner[name] and {*level.inner[name]} <= names - {name}]
@@ -645,6 +645,28 @@ def _copies(level: Level) -> Interpretation | None:
         [*_without(level.tree, level.request, paths), *alone[:_MOST_ALONE]],
         code="part_or_class",
     )
+
+
+def _find_equal(level: Level) -> list[str]:
+    """Returns the folders whose files are those of a folder beside them, whose name is a part of theirs."""
+    tree, request, names = level.tree, level.request, {*level.names}
+
+    def read(path: str, files: Sequence[str]) -> list[bytes]:
+        whole = [request.path(join(path, one)) for one in files]
+        return [storage.read_bytes(one) for one in whole if storage.is_file(one)]
+
+    found = []
+    for name in level.names if request.root else ():
+        words = [*_WORD.finditer(name)]
+        parts = {name[first.start() : last.end()] for first in words for last in words} & names - {name}
+        for path in level.paths(name) if parts else ():
+            some = tree.names([path])[:_MOST_READ]
+            files = read(path, some)
+            others = [join(path.rpartition("/")[0], one) for one in parts]
+            # Files that are all alike are those of many folders.
+            if len({*files}) > 1 and any(read(one, some) == files for one in others):
+                found.append(path)
+    return found
 
 
 def _two_levels(level: Level) -> Interpretation | None:

@@ -109,7 +109,7 @@ def are_drawn(tree: FolderTree, images: str, others: str) -> bool:
 def find_bands(tree: FolderTree) -> tuple[str, list[str]] | None:
     """Returns the first folder in which all images are single bands, and some of the bands; None if there is none."""
     for path, folder in tree.walk():
-        found = [_BAND.search(name.rpartition(".")[0]) for _, name in folder.names]
+        found = [_BAND.search(posixpath.splitext(name)[0]) for _, name in folder.names]
         bands = sorted({one[1] for one in found if one})
         if len(bands) > 1 and all(found):
             return path, bands
@@ -121,9 +121,9 @@ def find_copies(tree: FolderTree) -> list[str]:
     found: dict[str, list[str]] = {}
     for path, folder in tree.walk():
         for _, name in folder.names:
-            stem, extension = storage.basename(name).rpartition(".")[::2]
-            found.setdefault(join(path, stem), []).append(f".{extension}")
-    several = [extensions for extensions in found.values() if len(extensions) > 1]
+            stem, extension = posixpath.splitext(name)
+            found.setdefault(join(path, stem), []).append(extension)
+    several = [extensions for extensions in found.values() if len({*extensions}) > 1]
     if len(several) < max(_LEAST_THINGS, _MOST_ALIKE * len(found)):
         return []
     return sorted({extension for extensions in several for extension in extensions})
@@ -216,6 +216,8 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> list[Twins]:
             twins = [_make_twins(tree, root, some) for some in _group_alike(tree, paths)]
         if twins and all(twins):
             return [one for one in twins if one]
+        if len(by_split) == 1 and (some := _find_twins_among(tree, root, paths)):
+            return [some]
     inner = {tuple(tree.below(path)) for path in paths}
     if (
         len(by_split) == len(inner) == 1
@@ -228,6 +230,21 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> list[Twins]:
     if are_views and (_pair_below(tree, paths) or _begin_alike(tree, paths)):
         return [Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True, others=paths[2:])]
     return []
+
+
+def _find_twins_among(tree: FolderTree, root: str, paths: Sequence[str]) -> Twins | None:
+    """Returns those of several folders whose images have the same names, which no counter gives; None without any.
+
+    Folders that are named for views may have counters.
+    """
+    stems = {path: _stems(tree.names([path])) for path in paths[:_MOST_PAIRED]}
+    for first in stems:
+        alike = [path for path in stems if stems[path] & stems[first]]
+        are_views = _are_views(path.rpartition("/")[2] for path in alike)
+        is_counter = _are_numbered(without_common_ends(sorted(stems[first])), tree.images(first))
+        if len(alike) > 1 and (are_views or not is_counter) and (twins := _make_twins(tree, root, alike)):
+            return twins
+    return None
 
 
 def _twins_inside(tree: FolderTree, root: str, paths: Sequence[str]) -> list[Twins]:
@@ -326,7 +343,7 @@ def _by_base(tree: FolderTree, path: str) -> dict[str, str]:
     """Returns the part of a name before the suffix of a folder -> name of the image."""
     names = tree.names([path])
     ending = shared_ending(sorted(_stems(names)))
-    return {name.rpartition(".")[0].removesuffix(ending): name for name in names}
+    return {posixpath.splitext(name)[0].removesuffix(ending): name for name in names}
 
 
 def _are_views(names: Iterable[str]) -> bool:
@@ -334,7 +351,7 @@ def _are_views(names: Iterable[str]) -> bool:
     words = (re.findall(r"[a-z]+", name.lower()) for name in names)
     kinds = [[word for word in some if len(word) > 1 and word not in _IMAGE_WORDS] or some[:1] for some in words]
     known = VIEWS | (_OF_ANCHOR if any("anchor" in some for some in kinds) else set())
-    return all(any(known & {word, word.removesuffix("s")} for word in some) for some in kinds)
+    return all(any(known & {word, word.removesuffix("s"), word.removeprefix("no")} for word in some) for some in kinds)
 
 
 def _pair_below(tree: FolderTree, paths: Sequence[str]) -> bool:
@@ -399,7 +416,7 @@ def _pair_stripped(tree: FolderTree, root: str, first: str, second: str, *, are_
     if not (is_even and rests and others) or (not are_views and _are_numbered(rests, tree.images(first))):
         return None
     names = {*tree.names([second])}
-    ends = {f"{after}.{name.rpartition('.')[2]}" for name in names}
+    ends = {after + posixpath.splitext(name)[1] for name in names}
     is_whole, missing = len(names) == tree.images(second), 0
     for rest in rests:
         partners = {f"{before}{rest}{end}" for end in ends}
@@ -461,4 +478,4 @@ def _are_numbered(stems: Iterable[str], count: int) -> bool:
 
 
 def _stems(names: Iterable[str]) -> set[str]:
-    return {name.rpartition(".")[0] for name in names}
+    return {posixpath.splitext(name)[0] for name in names}

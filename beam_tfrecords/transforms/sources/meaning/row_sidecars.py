@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.service_faults import suppress_refusals
-from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, is_split_name, plain_name
+from beam_tfrecords.transforms.sources.detect.column_names import is_split_name, names_no_label, plain_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import METADATA, is_file_name
 from beam_tfrecords.transforms.sources.detect.image_names import choose_names
@@ -178,9 +178,9 @@ def _group_lists(tree: FolderTree, root: str) -> list[list[str]]:
     """Returns groups of lists: those of positions and the like last, attributes before a single number."""
 
     def rank(paths: Sequence[str]) -> tuple[bool, int, bool]:
-        name, opened = _plain(paths[0]), _open_tables(paths[:1], root)
+        name, opened = "_".join(_words(paths[0])), _open_tables(paths[:1], root)
         are_few = all(len(table.columns) < _ATTRIBUTES for table, _ in opened.values())
-        return bool(NOT_LABEL_NAMES.search(name) or _POSITIONS.search(name)), -len(paths), are_few
+        return bool(names_no_label(name) or _POSITIONS.search(name)), -len(paths), are_few
 
     return sorted(group_by_split(list_lists(tree)[:_MOST_FILES]), key=rank)
 
