@@ -59,7 +59,10 @@ _OF_DOCUMENTS = (
     *("documents", "document_fields", "image_finder", "mapped_objects", "mapping", "recognition"),
     *("trees",),
 )
-_OF_FOLDERS = ("folder_meaning", "interpretation", "judge", "layouts", "pairs", "suggestions", "tree")
+_OF_FOLDERS = (
+    *(f"detect/{name}" for name in ("folder_meaning", "interpretation", "tree")),
+    *(f"meaning/{name}" for name in ("annotated", "candidates", "layouts", "pairs", "readings")),
+)
 _OF_RECORDS = ("folder_metadata", "object_features", "record_files", "tfrecord")
 AREAS = {
     "arrays": Area(
@@ -68,7 +71,7 @@ AREAS = {
         ["cases/arrays.yaml", "properties/test_arrays.py"],
     ),
     "annotations": Area(
-        ["transforms/sources/annotated/[acvy]*.py", "beam_pipelines/build/checks/annotations.py"],
+        ["transforms/sources/annotated/[acvy]*.py", "beam_pipelines/build/checks/listing.py"],
         [],
         ["cases/test_cases.py", "properties/test_annotations.py"],
     ),
@@ -78,7 +81,7 @@ AREAS = {
             "storage/archives.py",
             "storage/members.py",
             "storage/*_archive.py",
-            "transforms/sources/detect/annotation_sidecars.py",
+            "transforms/sources/meaning/annotation_sidecars.py",
         ],
         [],
         [
@@ -92,7 +95,7 @@ AREAS = {
             *("transforms/sources/folders/image_folder.py", "transforms/sources/folders/[pr]*.py"),
             *(f"transforms/sources/{name}.py" for name in ("selection", "path_labels", "path_rule", "opening")),
             *("transforms/sources/inputs.py", "transforms/sources/input_settings.py"),
-            *(f"transforms/sources/detect/{name}.py" for name in _OF_FOLDERS),
+            *(f"transforms/sources/{name}.py" for name in _OF_FOLDERS),
         ],
         [],
         [

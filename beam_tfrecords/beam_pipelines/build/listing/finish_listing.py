@@ -40,8 +40,8 @@ from beam_tfrecords.transforms.sources.inputs import (
     names_several,
     split_of_word,
 )
-from beam_tfrecords.transforms.sources.meaning.inference import finish_source
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
+from beam_tfrecords.transforms.sources.meaning.readings import finish_source
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, printable, skipped_kind
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection

@@ -41,9 +41,9 @@ from beam_tfrecords.transforms.sources.meaning.coverage import (
     measure,
 )
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
-from beam_tfrecords.transforms.sources.meaning.inference import finish_source
 from beam_tfrecords.transforms.sources.meaning.layouts import NAME_PATTERNS, NAMES_OF_INPUTS
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn, find_drawn_ends
+from beam_tfrecords.transforms.sources.meaning.readings import finish_source
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.tally import Tally
 from beam_tfrecords.transforms.stats import share_above

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from beam_tfrecords.transforms.sources.detect.column_names import (
     plain_name,
 )
 from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.selection import read_names
 from beam_tfrecords.transforms.sources.tables.cells import is_path_list
 from beam_tfrecords.transforms.sources.tables.table import Table, available
@@ -28,6 +30,8 @@ _FILE, _FILES = "file_name", "file_names"
 _ROWS = 100
 # Number of columns that a refusal suggests one by one.
 _MOST_IMAGES = 4
+# The row numbers that pandas writes.
+_ROW_NUMBERS = re.compile(r"(?:unnamed: ?\d+)?", re.IGNORECASE)
 
 
 def name_images(
@@ -200,3 +204,29 @@ def find_lists(table: Table, images: Mapping[str, str]) -> set[str]:
     for row in table.head(columns, _ROWS) if columns else ():
         first = {**{name: cell for name, cell in row.items() if cell and cell != "[]"}, **first}
     return {column for column in columns if is_path_list(first.get(column))}
+
+
+def choose_names(fields: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Returns the fields that may name the images; several if these lead to different images.
+
+    Whole names beat stems. Weaker are numbers that count the rows, above all in a column that pandas adds, and values
+    that recur, which may be classes.
+
+    Args:
+      fields: field -> first values, in the order of the rows; each value leads to an image.
+    """
+    words = {name: tuple(map(str, values)) for name, values in fields.items()}
+
+    def rank(name: str) -> int:
+        cells = words[name]
+        if all(map(is_image_name, cells)):
+            return 0
+        if len({*cells}) * 2 <= len(cells):
+            return 4
+        if cells not in [tuple(map(str, range(first, first + len(cells)))) for first in (0, 1)]:
+            return 1
+        return 3 if _ROW_NUMBERS.fullmatch(name) else 2
+
+    best = min(map(rank, words), default=0)
+    # Of fields with the same values, the first.
+    return [*{words[name]: name for name in reversed(words) if rank(name) == best}.values()][::-1]

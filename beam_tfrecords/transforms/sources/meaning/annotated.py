@@ -106,16 +106,23 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             "put the bands of each picture into one file, and name its class",
             code="single_bands",
         )
-    ending = _mask_ending(tree, request) or find_pair_ending(tree)
-    families = find_families(tree) if request.by_folders and not ending else []
     parts = find_parts(tree)
     if len(parts) > 1:
         # Folders that hold one sample each are not classes.
         what = f"each folder has images named {show_names(parts)}, like those of one thing"
         masks = _of_parts(parts, request)
         raise _refuse_families(what, [*map(_glob_of, parts)], request, masks=masks, layout="image")
-    copies = [] if ending or families else find_copies(tree)
-    if copies:
+    if ending := _mask_ending(tree, request) or find_pair_ending(tree):
+        raise _refuse_ending(ending, tree, request)
+    if families := find_families(tree) if request.by_folders else []:
+        raise _refuse_families(
+            f"the names of the images {show_names(families)} are the same but for these words, like those of one thing",
+            families,
+            request,
+            classes=_with_classes(tree, request, base),
+            base=base,
+        )
+    if copies := find_copies(tree):
         raise _refuse_families(
             f"the images have the same names in {show_names(copies)}, like images and their masks, which `mask_suffix` "
             "takes, or copies of one image",
@@ -123,31 +130,30 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
             request,
             masks=_with_masks_beside(tree, copies, request),
         )
-    twins = [] if ending or families or parts else find_twins(tree, request.root or "")
+    # The only image of each folder has no partner in another one.
+    twins = [] if parts else find_twins(tree, request.root or "")
     if any(not one.may_be_classes for one in twins):
         raise _refuse_twins(twins, tree, request)
-    if families:
-        what = (
-            f"the names of the images {show_names(families)} are the same but for these words, like those of one thing"
-        )
-        raise _refuse_families(what, families, request, classes=_with_classes(tree, request, base), base=base)
-    if ending:
-        suffixed = find_suffixed_masks(tree, ending)
-        ends = Counter(name for _, folder in tree.walk() for _, name in folder.names if MASK_ENDING.search(name))
-        bases = Counter(MASK_ENDING.sub("", name) for name in ends)
-        objects = _with_object_masks(request, {"mask_suffix": ending}) if max(bases.values(), default=0) > 1 else []
-        remedy = _describe_jpeg([name for _, one in tree.walk() for _, name in one.names if f"{ending}." in name])
-        raise UnclearError(
-            f"the names that end in {ending} look like masks of the images that have the same names without it{remedy}",
-            [
-                *_with_masks(request, suffixed),
-                # With a mask of the image's own name, the others are not those of all objects.
-                *(objects[:1] if suffixed else objects),
-                Suggestion("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]}),
-            ],
-            code="images_and_masks",
-        )
     return [_note_twins(twins, request)] if twins and request.by_folders else []
+
+
+def _refuse_ending(ending: str, tree: FolderTree, request: Request) -> UnclearError:
+    """Returns the error for images beside others whose names have a further ending, like masks."""
+    suffixed = find_suffixed_masks(tree, ending)
+    ends = Counter(name for _, folder in tree.walk() for _, name in folder.names if MASK_ENDING.search(name))
+    bases = Counter(MASK_ENDING.sub("", name) for name in ends)
+    objects = _with_object_masks(request, {"mask_suffix": ending}) if max(bases.values(), default=0) > 1 else []
+    remedy = _describe_jpeg([name for _, one in tree.walk() for _, name in one.names if f"{ending}." in name])
+    return UnclearError(
+        f"the names that end in {ending} look like masks of the images that have the same names without it{remedy}",
+        [
+            *_with_masks(request, suffixed),
+            # With a mask of the image's own name, the others are not those of all objects.
+            *(objects[:1] if suffixed else objects),
+            Suggestion("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]}),
+        ],
+        code="images_and_masks",
+    )
 
 
 def all_are_classes(names: Sequence[str]) -> list[Suggestion]:

@@ -13,8 +13,7 @@ from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.column_names import is_split_name, names_no_label, plain_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import suggest_classes
-from beam_tfrecords.transforms.sources.detect.image_columns import METADATA, is_file_name
-from beam_tfrecords.transforms.sources.detect.image_names import choose_names
+from beam_tfrecords.transforms.sources.detect.image_columns import METADATA, choose_names, is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of, one_or_all
 from beam_tfrecords.transforms.sources.detect.label_columns import (
     FRACTION,

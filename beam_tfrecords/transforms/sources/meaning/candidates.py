@@ -1,4 +1,4 @@
-"""Suggests requests that resolve an ambiguous input; a trial of each says whether it works."""
+"""Proposes what ambiguous folders may mean; a trial of each says whether it works."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNLABELLED = {"layout": "image"}
 
 def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestError:
     """Returns the error for an input with ambiguous folders, with suggested requests."""
-    suggestions = [*_suggestions(error, tree, request)]
+    suggestions = [*propose(error, tree, request)]
     more = _describe_sidecars(tree, request, error.found)
     if request.spec.source in ("image_folder", "filename_pattern"):
         # The source in the request may not fit a pattern or a table.
@@ -84,8 +84,8 @@ def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
         yield Suggestion("the samples of a WebDataset", {"source": "webdataset"})
 
 
-def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """Yields all suggestions, the most certain ones first."""
+def propose(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+    """Yields what ambiguous folders may mean, as the settings that say so, the most certain ones first."""
     samples = [*_find_samples(tree, request)]
     yield from samples
     yield from find_annotations(tree, request)

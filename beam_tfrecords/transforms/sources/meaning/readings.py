@@ -30,6 +30,7 @@ from beam_tfrecords.transforms.sources.meaning.annotation_sidecars import (
     describe_documents,
     find_formats,
 )
+from beam_tfrecords.transforms.sources.meaning.candidates import find_sidecars, list_rows, refuse
 from beam_tfrecords.transforms.sources.meaning.companions import (
     find_companions,
     find_lost,
@@ -49,7 +50,6 @@ from beam_tfrecords.transforms.sources.meaning.row_sidecars import (
     read_tables,
     split_of_list,
 )
-from beam_tfrecords.transforms.sources.meaning.suggestions import find_sidecars, list_rows, refuse
 from beam_tfrecords.transforms.sources.names import is_about_folder, printable, stem_of
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.source import Finish, Source
