@@ -30,6 +30,7 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import suppress_refusals
+from beam_tfrecords.transforms.sources.class_files import is_class_file
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, name_inputs
 from beam_tfrecords.transforms.sources.meaning.coverage import (
@@ -308,14 +309,14 @@ class _Trials:
             return
         try:
             asked = change_request(self.spec, suggestion.settings)
-            if asked not in self.offered and (found := try_reading(asked)) is not None:
+            if asked not in self.offered and (found := try_reading(asked, self._facts)) is not None:
                 self.offered.append(asked)
                 others = {name: value for name, value in suggestion.settings.items() if name not in _PLACES}
                 read = (found.meaning, repr(sorted(others.items())))
                 if found.is_whole and read in self.read:
                     return
                 self.read.add(read)
-                coverage = measure(self._facts, found, _name_paths(asked, suggestion.settings))
+                coverage = measure(self._facts, found, _name_files(suggestion.settings))
                 yield dataclasses.replace(suggestion, gives=describe_coverage(coverage)), coverage
         except RequestError as error:
             if error.code == "masks_of_colors" and not error.suggestions:
@@ -357,21 +358,19 @@ def _contradicts(one: Suggestion, said: Suggestion, error: RequestError, *, is_a
     return is_single or are_answers or are_pairs or are_blank
 
 
-def _name_paths(spec: BuildSpec, settings: Mapping[str, Any]) -> list[str]:
-    """Returns the paths of a request's inputs, and the words of its other settings that may be paths.
-
-    Whoever reads the images of a folder reads none of the texts in it, so that such a folder is left out.
-    """
-    paths = [*map(folder_of_archive, name_inputs(spec.input).paths)]
-    is_plain = spec.source == "auto" and not (spec.mapping or "save_mapping" in settings)
-    plain = {path for path in paths if is_plain and storage.is_folder(path)}
+def _name_files(settings: Mapping[str, Any]) -> list[str]:
+    """Returns the words of settings that may be files, such as one of class names."""
     values = [value for value in settings.values() if isinstance(value, (str, list))]
     words = [word for value in values for word in ([value] if isinstance(value, str) else value)]
-    return [one for one in (*paths, *(part for word in words for part in re.split("[,=]", word))) if one not in plain]
+    return [part for word in words for part in re.split("[,=]", word)]
 
 
-def try_reading(spec: BuildSpec) -> Trial | None:
+def try_reading(spec: BuildSpec, facts: Facts | None = None) -> Trial | None:
     """Lists a request; returns what its first samples have, or None if fewer than half are valid and have labels.
+
+    Args:
+      spec: the request.
+      facts: the files of the input; None if it does not matter which of them are read.
 
     Raises:
       RequestError, BuildError: it is refused.
@@ -385,18 +384,29 @@ def try_reading(spec: BuildSpec) -> Trial | None:
     try:
         refs, lost = _list(opened, source)
     except CutError:
-        return _try_some(*open_spec_source(spec))
-    shares_keys = opened.group_rows or source.description.last_member_wins
+        opened, source = open_spec_source(spec)
+        trial = _try_some(opened, source)
+    else:
+        trial = _judge_all(refs, opened, shares_keys=opened.group_rows or source.description.last_member_wins)
+        trial = trial and dataclasses.replace(trial, lost=lost)
+    texts = [*facts.texts, *facts.texts_of_images.values()] if facts else []
+    if not (CLASSES | {Content.OBJECTS}) & opened.required:
+        # Files of class names are looked up for every input.
+        texts = [one for one in texts if not is_class_file(storage.basename(one))]
+    return trial and dataclasses.replace(trial, read=frozenset(filter(source.has_read, texts)))
+
+
+def _judge_all(refs: Sequence[SampleRef], spec: BuildSpec, *, shares_keys: bool) -> Trial | None:
+    """Returns what all samples have, of which those with one key are one sample if they share it; see `_judge`."""
     by_key: dict[tuple[str | None, str], list[bytes]] = {}
-    for ref in () if shares_keys else refs:
-        by_key.setdefault((ref.split, ref.key), []).append(content_of(ref))
+    for ref in refs:
+        by_key.setdefault((ref.split, ref.key), []).append(b"" if shares_keys else content_of(ref))
     # Of samples that say the same, one stays.
-    repeated = sum(len(some) - (len({*some}) == 1) for some in by_key.values())
-    trial = _judge(refs, opened, is_whole=True, repeated=repeated)
-    if trial is None:
-        return None
-    samples = len({(ref.split, ref.key) for ref in refs if ref.failure is None}) if shares_keys else trial.samples
-    return dataclasses.replace(trial, lost=lost, samples=samples, read=frozenset(source.read_with or ()))
+    repeated = 0 if shares_keys else sum(len(some) - (len({*some}) == 1) for some in by_key.values())
+    trial = _judge(refs, spec, is_whole=True, repeated=repeated)
+    if trial is None or not shares_keys:
+        return trial
+    return dataclasses.replace(trial, samples=len({(ref.split, ref.key) for ref in refs if ref.failure is None}))
 
 
 def _try_some(spec: BuildSpec, source: Source) -> Trial | None:

@@ -67,6 +67,7 @@ _PARTS = re.compile(
     re.IGNORECASE,
 )
 _MOST_DIGITS = 16
+_HASH = re.compile(r"(?=.*\d)[0-9a-f]{6,}")
 # Splits names such as trainImages, JPEGImages and part1 into words and numbers.
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+")
 
@@ -110,6 +111,13 @@ def are_parts(names: Sequence[str]) -> bool:
         # Ten numbers of two digits may be classes.
         return len(names) > _MOST_DIGITS and any(not name.isdecimal() for name in names)
     return len(names) > 1 and None not in kinds and len(kinds) == 1
+
+
+def are_numbered(names: Sequence[str]) -> bool:
+    """Whether the names of several folders are one word with different numbers, such as v001 and v002, or hashes."""
+    words = {re.sub(r"\d+$", "", name) for name in names}
+    are_words = len(words) == 1 and words != {""} and all(name[-1:].isdecimal() for name in names)
+    return len(names) > 1 and (are_words or all(map(_HASH.fullmatch, names)))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -24,8 +24,9 @@ _MOST_KINDS = 20
 _SOME_NAMES = 12
 _MORE_NAMES = 64
 _ALL = 1 << 32
-# A word after a number, or letters: 1_mask, 1dots, 0001x4.
-_PAIR_ENDING = re.compile(r"(?<=[0-9)])(?:[_. -][A-Za-z][A-Za-z0-9_. -]*|[A-Za-z]+[0-9]{0,2})$")
+# A word after a number or a hash, or letters: 1_mask, 1dots, 0001x4.
+_PAIR_ENDING = re.compile(r"(?:(?<=[0-9)])|(?<=[0-9a-f]{6}))(?:[_. -][A-Za-z][A-Za-z0-9_. -]*|[A-Za-z]+[0-9]{0,2})$")
+_LAST_WORD = re.compile(r"[_. -][^_. -]+$")
 _BEFORE_NUMBER = re.compile(r"^[A-Za-z_. -]+(?=[0-9])")
 
 
@@ -202,8 +203,9 @@ class FolderTree:
 
     @functools.cached_property
     def image_words(self) -> frozenset[str]:
-        """The names of the images with and without their extensions; plain numbers may be anything."""
-        return self.image_names | {stem for stem in self.image_stems if not stem.isdecimal()}
+        """The names of the images, without extensions and last words, too; plain numbers may be anything."""
+        stems = {*self.image_stems, *map(thing_of, self.image_stems)}
+        return self.image_names | {stem for stem in stems if not stem.isdecimal()}
 
     def below(self, path: str) -> Sequence[str]:
         """Returns the names of subfolders that contain images at any depth, sorted."""
@@ -294,6 +296,12 @@ def find_prefix(key: str, prefixes: Container[str]) -> str:
         if not end:
             return ""
     return key[:end]
+
+
+def thing_of(stem: str) -> str:
+    """Returns a name without its last word if a number is left: `pair-12` for `pair-12-left`; `word_12` stays."""
+    start = _LAST_WORD.sub("", stem)
+    return start if any(map(str.isdecimal, start)) else stem
 
 
 def pair_stem(stem: str) -> str:

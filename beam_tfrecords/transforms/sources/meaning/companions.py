@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import posixpath
 import re
+import zipfile
 from collections.abc import Collection, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
 from beam_tfrecords.transforms.sources.detect.label_columns import FRACTION
-from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem, thing_of
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive
 from beam_tfrecords.transforms.sources.names import is_about_folder, is_image_name, stem_of
 from beam_tfrecords.transforms.sources.registry import source_of_file
@@ -34,13 +37,14 @@ _OF_FILES = frozenset(
     }
 )  # fmt: skip
 _TABLES = (".csv", ".tsv")
+_DOCUMENTS = (".json", ".xlsx", ".yaml", ".yml")
 # Numbers of files that are looked into, of their rows, of images that they name, and of words that a class has at most.
 _MOST_DOCUMENTS, _MOST_NAMED, _LEAST_NAMED, _MOST_OF_CLASS = 8, 200, 3, 3
 # Share of the files that belong to an image.
 _MOST = 0.8
 # Rows to look at, words of each, and folders in which these may be images.
 _MOST_ROWS, _MOST_WORDS, _MOST_PLACES = 5, 8, 4
-_START_BYTES = 16 << 10
+_START_BYTES, _MOST_BYTES = 16 << 10, 4 << 20
 _WORDS = re.compile(r"[^\s,;:\"'\[\]{}|]+")
 # Numbers, and how many of them say a box.
 _NUMBERS, _LEAST_NUMBERS = re.compile(r"(?<![^\s,;\"])-?\d+(?:\.\d+)?(?![^\s,;\"])"), 4
@@ -169,6 +173,15 @@ def _is_unpacked(tree: FolderTree, root: str, path: str) -> bool:
     )
 
 
+def find_documents_of_folders(tree: FolderTree, root: str, folders: Sequence[str]) -> Iterator[str]:
+    """Yields the documents, and tables of Excel, that name most of some folders."""
+    names = {posixpath.basename(folder) for folder in folders}
+    for path in tree.find_others(lambda name: name.lower().endswith(_DOCUMENTS))[:_MOST_DOCUMENTS]:
+        words = {word for one in _WORDS.findall(_read_start(storage.join(root, path))) for word in (one, stem_of(one))}
+        if len(names) >= _LEAST_NAMED and len(names & words) >= _MOST * len(names):
+            yield path
+
+
 def find_rows_of_images(path: str, names: Collection[str]) -> list[str]:
     """Returns the first rows of a text file that names several images; [] for another file.
 
@@ -182,7 +195,8 @@ def find_rows_of_images(path: str, names: Collection[str]) -> list[str]:
 
 def _find_named(rows: Sequence[str], names: Collection[str]) -> set[str]:
     """Returns the names that occur in some rows."""
-    return {posixpath.basename(word) for row in rows for word in _WORDS.findall(row)} & {*names}
+    words = {posixpath.basename(word) for row in rows for word in _WORDS.findall(row)}
+    return (words | {*map(thing_of, words)}) & {*names}
 
 
 def _find_alike(tree: FolderTree, root: str, classes: Sequence[str]) -> Iterator[str]:
@@ -222,7 +236,14 @@ def names_images(tree: FolderTree, root: str, path: str) -> bool:
 
 
 def _read_start(path: str) -> str:
-    text = storage.read_range(path, 0, min(storage.stat(path).size, _START_BYTES)).decode(errors="replace")
+    """Returns the start of a text, or the texts in the cells of a table of Excel."""
+    is_book = path.lower().endswith(".xlsx")
+    data = storage.read_range(path, 0, min(storage.stat(path).size, _MOST_BYTES if is_book else _START_BYTES))
+    if is_book:
+        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(data)) as book:
+            cells = [book.read(name) for name in book.namelist() if re.match("xl/(?:sharedStrings|worksheets/)", name)]
+            data = re.sub(rb"<[^>]*>", b" ", b" ".join(cells))
+    text = data.decode(errors="replace")
     return text.replace("\\", "/")  # Paths may be written on Windows.
 
 

@@ -52,7 +52,7 @@ class Trial:
       are_alone: whether each split has a single label, which no other split has.
       lost: fields with boxes that are not stored.
       drawn: classes whose images look like masks, unlike those of others.
-      read: files that were read to find the samples.
+      read: tables, lists and documents that were read to find the samples.
 
     A reading that was not tried has no samples.
     """
@@ -181,14 +181,14 @@ def measure(facts: Facts, trial: Trial, named: Sequence[str] = ()) -> Coverage:
     Args:
       facts: the files of the input.
       trial: what the samples have.
-      named: the files and folders that the reading names; what annotates the images may lie outside of these.
+      named: the files that the reading names.
     """
     images = facts.images
     # Of a part of the samples, only whole folders are known to be left. Members of archives have their archive's path.
     is_known = trial.is_whole and facts.is_whole and trial.images <= images
     left = _name_left(facts, trial.images | trial.masks) if is_known else []
-    texts = [one for one in (*facts.texts, *facts.texts_of_images) if one not in trial.read]
-    outside = [one for one in texts if not any(f"{one}/".startswith(f"{path}/") for path in named)]
+    texts = {**{one: one for one in facts.texts}, **facts.texts_of_images}
+    outside = [shown for shown, one in texts.items() if one not in trial.read and one not in named]
     left += [printable(_below(one, facts.roots)) for one in outside]
     total = len(images - trial.masks) if is_known else 0
     return Coverage(trial, total, _find_implausible(trial), left, bool(outside or facts.texts_of_images))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.storage.members import MemberError
@@ -45,14 +45,14 @@ class Facts:
       roots: the folders of the input; none for files.
       groups: the images in them, by folder and extension, sorted.
       texts: paths of the tables, lists and documents in them, without those that belong to one image each.
-      texts_of_images: globs of these.
+      texts_of_images: glob of these -> one of them.
       is_whole: whether these are all images.
     """
 
     roots: Sequence[str]
     groups: Sequence[FileGroup]
     texts: Sequence[str]
-    texts_of_images: Sequence[str]
+    texts_of_images: Mapping[str, str]
     is_whole: bool
 
     @property
@@ -90,12 +90,12 @@ def summarise(inputs: Sequence[str]) -> Facts:
     stems = {stem_of(path) for group in groups for path in group.paths}
     # A tar with texts beside its images is a WebDataset, which reads them.
     is_tar = any(source_of_file(storage.archive_of(root) or "") == "tar" for root in roots)
-    few, of_images = list[str](), list[str]()
+    few, of_images = list[str](), dict[str, str]()
     for (folder, extension), every in texts.items():
         paths = sorted(path for path in every if not is_tar or stem_of(path) not in stems)
         is_few = len(paths) <= _MANY and 2 * sum(stem_of(one) in stems for one in paths) < len(paths)
         if is_few or len(paths) <= _FEW:
             few += paths
         else:
-            of_images.append(storage.join(folder, f"*{extension}"))
+            of_images[storage.join(folder, f"*{extension}")] = paths[0]
     return Facts(roots, groups, few, of_images, files < _MOST_FILES)

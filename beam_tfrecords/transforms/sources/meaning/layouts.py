@@ -34,6 +34,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
     write_splits,
 )
 from beam_tfrecords.transforms.sources.detect.names import (
+    are_numbered,
     is_container,
     is_known,
     is_thing,
@@ -248,7 +249,11 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
     known = {name: split for name in names if (split := split_of_folder(name))}
     suspects = {name: split for name in names if (split := split_in_name(name))}
     others = [name for name in names if name not in suspects]
+    # One of BraTS20_Training_001 and BraTS20_Training_002 is no split.
+    are_parts = len({*suspects.values()}) == 1 and not known and are_numbered(names)
     if not suspects or any(normalize(name) in request.named for name in names):
+        return {}
+    if are_parts and not request.by_folders:
         return {}
     if len(known) == len(names):
         return known
@@ -269,7 +274,7 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
     is_rest = len(others) == 1 and "train" not in splits.values() and _share_folders(tree, base, splits, others)
     whole = {others[0]: "train", **splits} if is_rest else {}
     more = f", but also images in {show_names(others, quote=True)} beside them" if others else ""
-    named = (whole, with_classes, splits) if request.by_folders else (splits,)
+    named = [] if are_parts else [whole, with_classes, splits] if request.by_folders else [splits]
     answers = [answer for some in named for answer in _name_splits(request, base, some)]
     raise UnclearError(
         f"there are folders that look like splits, {show_names(sorted(suspects))}{more}",

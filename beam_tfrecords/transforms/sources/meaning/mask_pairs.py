@@ -34,7 +34,9 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
         # Images and masks share one tree, with folders next to each other at several levels.
         base = mask_base = ""
     beside = {plain_path(path[len(mask_base) :].strip("/")) for path in masks}
-    if len(beside) < len(masks):
+    places = {plain_path(path[len(base) :].strip("/")) for path in images}
+    # As masks beside pred_masks, of which only one belongs to the images.
+    if len(beside) < len(masks) or not (beside <= places or beside.isdisjoint(places)):
         return None
     paired = [path for path in images if plain_path(path[len(base) :].strip("/")) in beside]
     alone = [path for path in images if path not in paired]

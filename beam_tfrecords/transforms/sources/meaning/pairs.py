@@ -31,7 +31,8 @@ _PAIR, _MOST_PAIRED = 2, 24
 _LEAST_THINGS = 3
 # Where a word starts after a number: of 1-a_0_m, before -a and _m.
 _AFTER_NUMBER = re.compile(r"(?<=[0-9)])[_. -](?=[A-Za-z])")
-_LAST_WORD = re.compile(r"(?:[_. -]|(?<=[0-9]))[A-Za-z]+$")
+# With a number behind the word, after a number or a hash: 12_t1, 3f8a0c_img0.
+_LAST_WORD = re.compile(r"(?:[_. -]|(?<=[0-9]))[A-Za-z]+$|(?:(?<=[0-9])|(?<=[0-9a-f]{6}))[_. -][A-Za-z]+\d[a-z]?$")
 _FIRST_WORD = re.compile(r"^[A-Za-z]+(?:[_. -](?:[A-Za-z][_. -])?|(?=[0-9]))")
 # Most kinds of counters in one folder, such as IMG_1 and DSC_1.
 _MOST_COUNTERS = 3
@@ -41,6 +42,8 @@ _MOST_COMPARED = 5
 _LEAST_EQUAL = 4
 # Share of the images of two folders that have the same names, in pairs.
 _MOST_EQUAL = 0.9
+# The same if the names are no numbers.
+_LEAST_EQUAL_NAMES = 0.5
 # Least share of images with a partner, of the folder with the fewest, in folders whose names say that they hold pairs.
 _MOST_ALIKE = 0.8
 _LEAST_PAIRED = 0.25
@@ -203,12 +206,13 @@ def _twins_below(tree: FolderTree, root: str) -> list[Twins]:
 
 def _twins_in(tree: FolderTree, root: str, parent: str) -> list[Twins]:
     """Returns the folders in a folder whose images form pairs: all, or those of each split; [] without any."""
-    names = tree.below(parent)
-    paths = [join(parent, name) for name in names]
     by_split: dict[str | None, list[str]] = {}
-    for name, path in zip(names, paths, strict=True):
-        by_split.setdefault(split_in_name(name), []).append(path)
-    if min(map(len, by_split.values()), default=0) < 2:
+    for name in tree.below(parent):
+        by_split.setdefault(split_in_name(name), []).append(join(parent, name))
+    # A folder of another split, such as test_input, has no partner.
+    by_split = {split: some for split, some in by_split.items() if len(some) >= _PAIR}
+    paths = [path for some in by_split.values() for path in some]
+    if not paths:
         return []
     if not any(map(tree.below, paths)):
         twins = [_make_twins(tree, root, some) for some in by_split.values()]
@@ -216,8 +220,6 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> list[Twins]:
             twins = [_make_twins(tree, root, some) for some in _group_alike(tree, paths)]
         if twins and all(twins):
             return [one for one in twins if one]
-        if len(by_split) == 1 and (some := _find_twins_among(tree, root, paths)):
-            return [some]
     inner = {tuple(tree.below(path)) for path in paths}
     if (
         len(by_split) == len(inner) == 1
@@ -225,26 +227,11 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> list[Twins]:
         and (below := _twins_inside(tree, root, paths))
     ):
         return below
-    views = [name for name in names if not names_annotations(name)]
+    views = [name for name in (path.rpartition("/")[2] for path in paths) if not names_annotations(name)]
     are_views = len(by_split) == 1 and bool(views) and _are_views(views)
     if are_views and (_pair_below(tree, paths) or _begin_alike(tree, paths)):
         return [Twins(paths[0], paths[1], are_masks=False, suffixes={}, are_views=True, others=paths[2:])]
     return []
-
-
-def _find_twins_among(tree: FolderTree, root: str, paths: Sequence[str]) -> Twins | None:
-    """Returns those of several folders whose images have the same names, which no counter gives; None without any.
-
-    Folders that are named for views may have counters.
-    """
-    stems = {path: _stems(tree.names([path])) for path in paths[:_MOST_PAIRED]}
-    for first in stems:
-        alike = [path for path in stems if stems[path] & stems[first]]
-        are_views = _are_views(path.rpartition("/")[2] for path in alike)
-        is_counter = _are_numbered(without_common_ends(sorted(stems[first])), tree.images(first))
-        if len(alike) > 1 and (are_views or not is_counter) and (twins := _make_twins(tree, root, alike)):
-            return twins
-    return None
 
 
 def _twins_inside(tree: FolderTree, root: str, paths: Sequence[str]) -> list[Twins]:
@@ -267,7 +254,10 @@ def _twins_inside(tree: FolderTree, root: str, paths: Sequence[str]) -> list[Twi
 
 
 def _group_alike(tree: FolderTree, paths: Sequence[str]) -> list[list[str]]:
-    """Groups folders into pairs whose images have the same names; returns [] unless each has exactly one partner."""
+    """Groups folders whose images have the same names: pairs if each has one partner, or else one group that is clear.
+
+    If a counter gives the names, only folders that are named for views are clear, beside others.
+    """
     groups = list[list[str]]()
     for path in paths:
         group = next((one for one in groups if _pair(tree, one[0], path) is not None), None)
@@ -275,7 +265,17 @@ def _group_alike(tree: FolderTree, paths: Sequence[str]) -> list[list[str]]:
             groups.append([path])
         else:
             group.append(path)
-    return groups if all(len(group) == _PAIR for group in groups) else []
+    if all(len(group) == _PAIR for group in groups):
+        return groups
+    stems = {path: without_common_ends(sorted(_stems(tree.names([path])))) for path, *_ in groups}
+    views = [path for path in paths if _are_views([path.rpartition("/")[2]])]
+    clear = (
+        group
+        for group in groups
+        if ({*group} <= {*views} and len(views) < len(paths))
+        or not _are_numbered(stems[group[0]], tree.images(group[0]))
+    )
+    return [group for group in clear if len(group) > 1][:1]
 
 
 def _make_twins(tree: FolderTree, root: str, paths: Sequence[str], outer: Sequence[str] = ()) -> Twins | None:
@@ -402,8 +402,11 @@ def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
         bases, other_bases = (
             {stem.replace(name, "") for stem in some} for name, some in zip(names, (bases, other_bases), strict=True)
         )
-    is_even = 0.9 < tree.images(first) / tree.images(second) < 1.1
-    return endings if is_even and len(bases & other_bases) >= _MOST_EQUAL * len(bases | other_bases) else None
+    # Several names that no counter gives are seldom equal.
+    is_counter = _are_numbered(without_common_ends(sorted(stems)), tree.images(first))
+    least = _MOST_EQUAL if is_counter or len(bases & other_bases) < _LEAST_EQUAL else _LEAST_EQUAL_NAMES
+    is_even = least <= tree.images(first) / tree.images(second) <= 1 / least
+    return endings if is_even and len(bases & other_bases) >= least * len(bases | other_bases) else None
 
 
 def _pair_stripped(tree: FolderTree, root: str, first: str, second: str, *, are_views: bool) -> tuple[str, str] | None:

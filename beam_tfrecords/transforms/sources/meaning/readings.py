@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
     join,
     show_names,
 )
-from beam_tfrecords.transforms.sources.detect.names import are_parts, is_known
+from beam_tfrecords.transforms.sources.detect.names import are_numbered, are_parts, is_known
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.meaning.annotated import exclude
 from beam_tfrecords.transforms.sources.meaning.annotation_sidecars import (
@@ -33,6 +33,7 @@ from beam_tfrecords.transforms.sources.meaning.annotation_sidecars import (
 from beam_tfrecords.transforms.sources.meaning.candidates import find_sidecars, list_rows, refuse
 from beam_tfrecords.transforms.sources.meaning.companions import (
     find_companions,
+    find_documents_of_folders,
     find_lost,
     find_rows_of_images,
     names_images,
@@ -118,7 +119,11 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         {} if Content.LABEL in request.needs.contents else find_formats(tree, request.roots),
         [] if request.named else class_files,
         [path for path in list_rows(tree) if path not in (*read, *named)],
-        [*describe_documents(tree, request.roots), *_describe_lists(tree, request)],
+        [
+            *describe_documents(tree, request.roots),
+            *_describe_lists(tree, request),
+            *(_describe_documents(found, tree, request) if request.by_folders and not request.named else ()),
+        ],
     )
     if request.by_folders:
         why = "the folders give the labels"
@@ -160,6 +165,14 @@ def _describe_lists(tree: FolderTree, request: Request) -> Iterator[str]:
             yield f"{printable(path)}, which names images"
 
 
+def _describe_documents(found: Interpretation, tree: FolderTree, request: Request) -> Iterator[str]:
+    """Describes the documents that name the class folders, which may be those of films or patients."""
+    folders = _class_folders(found, tree) if request.root else []
+    with suppress_refusals():
+        for path in find_documents_of_folders(tree, request.path(""), folders):
+            yield f"{printable(path)}, which names the folders"
+
+
 def _looks_for_classes(request: Request) -> bool:
     """Whether files of class names in the folders have been looked for."""
     return bool(request.folders) and storage.archive_of(request.folders[0]) is None
@@ -167,8 +180,12 @@ def _looks_for_classes(request: Request) -> bool:
 
 def _note_parts(found: Interpretation, tree: FolderTree) -> Iterator[str]:
     """Yields a note on class folders with the names of parts of the images."""
-    names = sorted({name for base in found.bases for name in tree.below(base)})
-    if are_parts(names) and not found.lists:
+    folders = _class_folders(found, tree)
+    names = sorted({*map(storage.basename, folders)})
+    first, *others = (set(some) for some in tree.names_alike(folders[:_MOST_NAMED])) if folders else [set[str]()]
+    # As P01 and P02, with slices of the same names.
+    are_like_parts = len(names) > _MOST_NAMED and are_numbered(names) and bool(first.intersection(*others))
+    if (are_parts(names) or are_like_parts) and not found.lists:
         shown = show_names(names)
         yield f"the folders {shown} are the classes; if they are parts of the dataset, `layout=image` leaves them out"
 

@@ -45,8 +45,8 @@ _MOST_FILES = 24
 _MOST_PLACES = 12
 # Limit of labels, which are kept in memory.
 _MOST_LABELS = 1_000_000
-# Submission templates list test images with placeholder labels.
-TEMPLATE = re.compile(r"submission|submit", re.IGNORECASE)
+# Submission templates list test images with placeholder labels, and predictions are no labels.
+TEMPLATE = re.compile(r"submission|submit|predict", re.IGNORECASE)
 _SPLITS = ("train", "validation", "test")
 _LABEL_WORDS = re.compile(r"label|class|annot|list|truth|box|gt\b", re.IGNORECASE)
 # Least number of columns of a list with an image and several attributes.
@@ -56,9 +56,10 @@ _POSITIONS = re.compile(r"box|landmark|part|keypoint")
 # Train and validation in one list, next to a list for test.
 _TRAIN_AND_VALIDATION = re.compile(r"train_?val", re.IGNORECASE)
 _DIGITS = re.compile(r"(\d+)")
-# Columns about the file of an image.
+# Columns about the file of an image, and where it is from.
 _MEASURES = re.compile(
-    r"width|height|size|depth|channel|area|date|time|path|folder|dir|url|md5|hash|^$|unnamed|\bid$|_id$|index",
+    r"width|height|size|depth|channel|area|date|time|path|folder|dir|url|md5|hash|author|licen[cs]e|credit|copyright|^$"
+    r"|unnamed|\bid$|_id$|index",
     re.IGNORECASE,
 )
 # Rows of a table that describes images, and images that it names.
@@ -231,7 +232,11 @@ def read_tables(tree: FolderTree, root: str) -> Tables:
       tree: the folders.
       root: path of their root folder.
     """
-    read = {path: _read_first_rows(storage.join(root, path)) for path in list_tables(tree)[:_MOST_TABLES]}
+    read = {
+        path: _read_first_rows(storage.join(root, path))
+        for path in list_tables(tree)[:_MOST_TABLES]
+        if not TEMPLATE.search(path)
+    }
     return {path: found for path, found in read.items() if found is not None}
 
 
@@ -316,16 +321,17 @@ def _are_fractions(values: Sequence[Any]) -> bool:
 
 def _find_metadata(tables: Sequence[str], root: str) -> Iterator[Suggestion]:
     """Yields the suggestions that read the metadata tables of Hugging Face, the only other column of texts last."""
-    path = next((path for path in tables if posixpath.basename(path) in METADATA), None)
-    found = _read_first_rows(storage.join(root, path)) if path else None
+    paths = [path for path in tables if posixpath.basename(path) in METADATA]
+    found = _read_first_rows(storage.join(root, paths[0])) if paths else None
+    shown = ", ".join(paths)
     columns = found[0].columns if found else ()
     others = [name for name in columns if not is_file_name(name)]
     if found and len(others) < len(columns):
-        yield Suggestion(f"the rows of {path}", {"source": "hf_folder"})
+        yield Suggestion(f"the rows of {shown}", {"source": "hf_folder"})
         texts = [row[others[0]] for row in found[1]] if len(others) == 1 else []
         if texts and all(isinstance(one, str) for one in texts) and len({*texts}) == len(texts):
             text = {"label_column": others[0], "label_type": "text"}
-            yield Suggestion(f"the rows of {path}, the texts in column {others[0]!r}", {"source": "hf_folder", **text})
+            yield Suggestion(f"the rows of {shown}, the texts in column {others[0]!r}", {"source": "hf_folder", **text})
 
 
 def _find_place(values: Sequence[Any], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
