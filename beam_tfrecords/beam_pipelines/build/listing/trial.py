@@ -24,7 +24,6 @@ from beam_tfrecords.errors import BuildError, FailureReason, RequestError, Sampl
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import serialize_examples
-from beam_tfrecords.transforms.blocks.rows import content_of
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, is_mask
@@ -398,6 +397,9 @@ def try_reading(spec: BuildSpec, facts: Facts | None = None) -> Trial | None:
 
 def _judge_all(refs: Sequence[SampleRef], spec: BuildSpec, *, shares_keys: bool) -> Trial | None:
     """Returns what all samples have, of which those with one key are one sample if they share it; see `_judge`."""
+    # Only refused requests need this module here.
+    from beam_tfrecords.transforms.blocks.rows import content_of
+
     by_key: dict[tuple[str | None, str], list[bytes]] = {}
     for ref in refs:
         by_key.setdefault((ref.split, ref.key), []).append(b"" if shares_keys else content_of(ref))

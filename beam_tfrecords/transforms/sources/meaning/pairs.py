@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import posixpath
 import re
 from collections import Counter
@@ -267,15 +269,15 @@ def _group_alike(tree: FolderTree, paths: Sequence[str]) -> list[list[str]]:
             group.append(path)
     if all(len(group) == _PAIR for group in groups):
         return groups
-    stems = {path: without_common_ends(sorted(_stems(tree.names([path])))) for path, *_ in groups}
-    views = [path for path in paths if _are_views([path.rpartition("/")[2]])]
+    views = {path for path in paths if _are_views([path.rpartition("/")[2]])}
+    several = (group for group in groups if len(group) > 1)
     clear = (
         group
-        for group in groups
-        if ({*group} <= {*views} and len(views) < len(paths))
-        or not _are_numbered(stems[group[0]], tree.images(group[0]))
+        for group in several
+        if (views.issuperset(group) and len(views) < len(paths))
+        or _are_clear(_share(tree, *group[:2])[1], tree.images(group[0]))
     )
-    return [group for group in clear if len(group) > 1][:1]
+    return [*itertools.islice(clear, 1)]
 
 
 def _make_twins(tree: FolderTree, root: str, paths: Sequence[str], outer: Sequence[str] = ()) -> Twins | None:
@@ -384,9 +386,20 @@ def _paths_below(names: Mapping[str, Sequence[str]], *, strip: bool) -> Iterator
 
 
 def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
-    """Returns the suffixes of two folders if their names are equal without these, else None.
+    """Returns the suffixes of two folders if their names are equal without these, else None."""
+    endings, shared, count = _share(tree, first, second)
+    # Several names that no counter gives are seldom equal.
+    least = _LEAST_EQUAL_NAMES if _are_clear(shared, tree.images(first)) else _MOST_EQUAL
+    is_even = least <= tree.images(first) / tree.images(second) <= 1 / least
+    return endings if is_even and len(shared) >= least * count else None
 
-    The names of their folders may stand in the names of the images.
+
+def _share(tree: FolderTree, first: str, second: str) -> tuple[tuple[str, str], list[str], int]:
+    """Compares the names in two folders.
+
+    Returns:
+      What all names in each folder end with; the names that both have without it, and without the names of the folders
+      in them, without what all of these begin and end with; the number of names that one of them has.
     """
     stems, others = map(_stems, tree.names_alike([first, second]))
     endings = shared_ending(sorted(stems)), shared_ending(sorted(others))
@@ -402,11 +415,7 @@ def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
         bases, other_bases = (
             {stem.replace(name, "") for stem in some} for name, some in zip(names, (bases, other_bases), strict=True)
         )
-    # Several names that no counter gives are seldom equal.
-    is_counter = _are_numbered(without_common_ends(sorted(stems)), tree.images(first))
-    least = _MOST_EQUAL if is_counter or len(bases & other_bases) < _LEAST_EQUAL else _LEAST_EQUAL_NAMES
-    is_even = least <= tree.images(first) / tree.images(second) <= 1 / least
-    return endings if is_even and len(bases & other_bases) >= least * len(bases | other_bases) else None
+    return endings, without_common_ends(sorted(bases & other_bases)), len(bases | other_bases)
 
 
 def _pair_stripped(tree: FolderTree, root: str, first: str, second: str, *, are_views: bool) -> tuple[str, str] | None:
@@ -473,11 +482,20 @@ def _are_numbered(stems: Iterable[str], count: int) -> bool:
         words.setdefault(re.sub(r"\d+", "", stem), []).append([int(number) for number in re.findall(r"\d+", stem)])
     # Those of a further split go on where those of the first one end.
     starts = {word: min((one[0] for one in numbers if one), default=0) for word, numbers in words.items()}
+    # Of films, each tenth frame may be kept.
+    steps = {word: math.gcd(*(one[0] - starts[word] for one in words[word] if one)) or 1 for word in words}
     return 0 < len(words) <= _MOST_COUNTERS and all(
-        len(one) > 1 or (one and one[0] - starts[word] <= 2 * count)
+        len(one) > 1 or (one and one[0] - starts[word] <= 2 * count * steps[word])
         for word, numbers in words.items()
         for one in numbers
     )
+
+
+def _are_clear(shared: Sequence[str], count: int) -> bool:
+    """Whether equal names indicate pairs: several without numbers, or with numbers of no counter."""
+    numbers = [name for name in shared if any(map(str.isdecimal, name))]
+    are_others = len(numbers) >= _LEAST_EQUAL and not _are_numbered(numbers, count)
+    return are_others or len(shared) - len(numbers) >= _LEAST_EQUAL
 
 
 def _stems(names: Iterable[str]) -> set[str]:
