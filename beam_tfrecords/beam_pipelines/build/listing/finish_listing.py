@@ -215,7 +215,7 @@ def _note_frames(listing: Listing) -> list[str]:
     some = [*itertools.islice(files, _MOST_FRAMES)]
     found: dict[str, int] = {}
     with suppress_refusals():
-        # Few inputs have such files.
+        # Most inputs have other files.
         from beam_tfrecords.transforms.sources.meaning.pixels_alike import count_frames
 
         found |= {file: count for file in some if (count := count_frames(file)) > 1}

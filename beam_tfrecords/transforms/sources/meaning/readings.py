@@ -55,6 +55,7 @@ from beam_tfrecords.transforms.sources.names import is_about_folder, printable, 
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.source import Finish, Source
 from beam_tfrecords.transforms.sources.tally import Tally
+from beam_tfrecords.transforms.splits import split_of_folder
 
 _MOST_NAMED = 3
 _MOST_LISTS = 8
@@ -132,7 +133,8 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         why = "`label_pattern` gives the labels" if has_pattern else "the layout stores no labels"
     classes = _note_parts(found, tree) if request.by_folders and not request.named else ()
     classes = classes if Content.LABEL in request.needs.contents else _describe_classes(tree)
-    notes += [f"{request.where}: {one}" for one in (*(f"{why}; not read: {file}" for file in files), *classes)]
+    splits = [] if found.has_splits or not request.needs.splits.are_auto else [*_describe_splits(tree)]
+    notes += [f"{request.where}: {one}" for one in (*(f"{why}; not read: {file}" for file in files), *classes, *splits)]
     return found, notes
 
 
@@ -195,6 +197,14 @@ def _describe_classes(tree: FolderTree) -> Iterator[str]:
     paths = [[one for one in path.split("/") if not is_known(one)] for path, folder in tree.walk() if folder.images]
     levels = (set(names) - {""} for names in itertools.zip_longest(*paths, fillvalue=""))
     yield from describe_unstored("folders", next((names for names in levels if len(names) > 1), ()))
+
+
+def _describe_splits(tree: FolderTree) -> Iterator[str]:
+    """Yields a note on folders of several splits that lie too deep to be read as such."""
+    paths = (path for path, folder in tree.walk() if folder.images)
+    splits = {name: split for path in paths for name in path.split("/") if (split := split_of_folder(name))}
+    if len({*splits.values()}) > 1:
+        yield f"the folders {show_names(sorted(splits))} are not read as splits; `input=train=FOLDER` names one"
 
 
 def _class_folders(found: Interpretation, tree: FolderTree) -> list[str]:
