@@ -31,8 +31,8 @@ _SPARSE = 10_000
 # Integer labels need a name for every index up to the largest, so larger numbers are not class indices.
 MAX_CLASSES = 1_000_000
 _SEPARATORS = "|;, "
-# A list of quoted words, or of one word.
 _DECIMAL = re.compile(r"-?(\d+),(\d+)")
+# A list of quoted words, or of one word.
 _LISTED = re.compile(r"\s*\[(?:\s*(['\"]).*\1\s*|[^\s,]+)\]\s*", re.DOTALL)
 # At least this many different numbers with gaps between them are rarely classes.
 _MANY_NUMBERS = 24

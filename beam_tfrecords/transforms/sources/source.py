@@ -118,7 +118,7 @@ class Source:
         return path in (self.read_with or ())
 
     def questions(self, folders: FolderSummary, tally: Tally) -> Mapping[str, tuple[FolderTree, Request]]:
-        """Returns key prefix -> folders below it, and the request, if their meaning gives labels or splits.
+        """Returns the folders whose meaning gives labels or splits: key prefix -> its folders, and the request.
 
         Args:
           folders: folders of all samples.

@@ -178,7 +178,7 @@ def find_lists(labels: Iterable[Scalar], *, column: str = "") -> tuple[str, str]
     separator = find_separator(texts) or (" " if words_recur(texts, are_several=is_plural(column)) else None)
     are_lists = sum(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in texts) * 2 > len(texts)
     vocabulary = {word for text in texts for word in text.split()}
-    # Many cells of few words, in a column such as `tags`, are no sentences.
+    # In a column such as `tags`, cells that combine a few words are not sentences.
     are_tags = is_plural(column) and 2 * len(vocabulary) < len({*texts})
     are_sentences = sum(len(text.split()) >= _LEAST_WORDS for text in texts) * 2 > len(texts) and not are_tags
     repeat = not are_sentences and repeats_parts(texts, separator)

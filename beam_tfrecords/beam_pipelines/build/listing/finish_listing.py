@@ -209,7 +209,7 @@ def _may_have_frames(file: str) -> bool:
 
 
 def _note_frames(listing: Listing) -> list[str]:
-    """Returns a note if image files have several frames or pages, of which only the first is stored."""
+    """Returns a note if image files have several frames or pages: only the first is stored."""
     batches = itertools.islice(read_light(listing), _MOST_BATCHES)
     files = (file for refs in batches for file in refs.files() if _may_have_frames(file))
     some = [*itertools.islice(files, _MOST_FRAMES)]

@@ -396,19 +396,20 @@ def try_reading(spec: BuildSpec, facts: Facts | None = None) -> Trial | None:
 
 
 def _judge_all(refs: Sequence[SampleRef], spec: BuildSpec, *, shares_keys: bool) -> Trial | None:
-    """Returns what all samples have, of which those with one key are one sample if they share it; see `_judge`."""
+    """Returns what all samples have; references with the same key are one sample if `shares_keys`. See `_judge`."""
+    if shares_keys:
+        trial = _judge(refs, spec, is_whole=True)
+        keys = {(ref.split, ref.key) for ref in refs if ref.failure is None}
+        return trial and dataclasses.replace(trial, samples=len(keys))
     # Only refused requests need this module here.
     from beam_tfrecords.transforms.blocks.rows import content_of
 
     by_key: dict[tuple[str | None, str], list[bytes]] = {}
     for ref in refs:
-        by_key.setdefault((ref.split, ref.key), []).append(b"" if shares_keys else content_of(ref))
-    # Of samples that say the same, one stays.
-    repeated = 0 if shares_keys else sum(len(some) - (len({*some}) == 1) for some in by_key.values())
-    trial = _judge(refs, spec, is_whole=True, repeated=repeated)
-    if trial is None or not shares_keys:
-        return trial
-    return dataclasses.replace(trial, samples=len({(ref.split, ref.key) for ref in refs if ref.failure is None}))
+        by_key.setdefault((ref.split, ref.key), []).append(content_of(ref))
+    # Of equal samples, one stays.
+    repeated = sum(len(some) - (len({*some}) == 1) for some in by_key.values())
+    return _judge(refs, spec, is_whole=True, repeated=repeated)
 
 
 def _try_some(spec: BuildSpec, source: Source) -> Trial | None:

@@ -62,9 +62,9 @@ _NOT_LABEL_WORDS = frozenset(
         "kfold",
     }
 )
+OF_PEOPLE = "person|patient|subject|user|face|real|apparent|bone|mean"
 _BEGINNINGS = re.compile(
-    r"^(?:image|img|photo|pic|picture|frame|video|mask|full|abs|rel|birth|box|bbox|num|person|patient|subject|user|face"
-    r"|real|apparent|bone|mean)"
+    rf"^(?:image|img|photo|pic|picture|frame|video|mask|full|abs|rel|birth|box|bbox|num|{OF_PEOPLE})"
 )
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report|prompt")

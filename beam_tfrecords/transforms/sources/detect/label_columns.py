@@ -10,6 +10,7 @@ from beam_tfrecords.transforms.labels import are_decimals, find_separator, repea
 from beam_tfrecords.transforms.sources.detect.box_columns import find_sides
 from beam_tfrecords.transforms.sources.detect.column_names import (
     LABEL_NAMES,
+    OF_PEOPLE,
     TEXT_NAMES,
     is_plural,
     names_no_label,
@@ -30,9 +31,7 @@ _LEAST_WORDS = 3
 _MANY = 30
 # Here -1 means absent, as in CelebA's attributes.
 _ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
-_VALUE_NAMES = re.compile(
-    r"(?:^|person|patient|subject|user|face|real|apparent|bone|mean)age$|price|score|rating|value|^target$|^y$"
-)
+_VALUE_NAMES = re.compile(rf"(?:^|{OF_PEOPLE})age$|price|score|rating|value|^target$|^y$")
 _PRICES = re.compile(r"price|rating|^target$|^y$")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[^\W\d_]+")

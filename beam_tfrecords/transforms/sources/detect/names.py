@@ -180,7 +180,8 @@ def without_kind(name: str) -> str:
 
 def is_thing(name: str, among: Sequence[str]) -> bool:
     """Whether the name of a split is that of a class among others: a train among vehicles, or `tr` among codes."""
-    words = {word.removesuffix("s") for one in among for word in _words(one)}
+    found = [word for one in among for word in _words(one)]
+    words = {*found, *(word.removesuffix("s") for word in found)}
     is_code = name.lower() == "tr" and all(len(one) <= len("tr") for one in among) and _SHORT.isdisjoint(words)
     return is_code or (name.lower() == "train" and not words.isdisjoint(_VEHICLES))
 

@@ -299,7 +299,7 @@ def find_prefix(key: str, prefixes: Container[str]) -> str:
 
 
 def thing_of(stem: str) -> str:
-    """Returns a name without its last word if a number is left: `pair-12` for `pair-12-left`; `word_12` stays."""
+    """Removes the last word of a name, if the rest has a number: `pair-12-left` becomes `pair-12`, `word_12` stays."""
     start = _LAST_WORD.sub("", stem)
     return start if any(map(str.isdecimal, start)) else stem
 

@@ -156,7 +156,7 @@ def find_lost(tree: FolderTree, root: str, bases: Sequence[str]) -> Iterator[str
 
 
 def _is_unpacked(tree: FolderTree, root: str, path: str) -> bool:
-    """Whether the images of an archive are in a folder of its name, or its first ones are there as files, too."""
+    """Whether an archive lies beside a folder of its name, or its first images also exist as files."""
     archive, beside = storage.join(root, path), posixpath.dirname(path)
     kind = source_of_file(archive)
     if stem_of(path) in tree.below(beside) or (kind is None and path.endswith(".gz")):

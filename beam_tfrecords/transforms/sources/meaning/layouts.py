@@ -249,7 +249,7 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
     known = {name: split for name in names if (split := split_of_folder(name))}
     suspects = {name: split for name in names if (split := split_in_name(name))}
     others = [name for name in names if name not in suspects]
-    # One of BraTS20_Training_001 and BraTS20_Training_002 is no split.
+    # BraTS20_Training_001, BraTS20_Training_002, … are not splits.
     are_parts = len({*suspects.values()}) == 1 and not known and are_numbered(names)
     if not suspects or any(normalize(name) in request.named for name in names):
         return {}
@@ -626,7 +626,7 @@ def _first_letters(level: Level) -> Interpretation | None:
 
 
 def _copies(level: Level) -> Interpretation | None:
-    """Raises an error for a folder that may be a copy of those beside it, by its files or by the folders in it."""
+    """Raises an error for a folder that may be a copy of its siblings, judging by its files or subfolders."""
     names = {*level.names}
     with suppress_refusals():
         equal = _find_equal(level)
@@ -653,7 +653,7 @@ def _copies(level: Level) -> Interpretation | None:
 
 
 def _find_equal(level: Level) -> list[str]:
-    """Returns the folders whose files are those of a folder beside them, whose name is a part of theirs."""
+    """Returns the folders with the same files as a sibling whose name is part of theirs."""
     tree, request, names = level.tree, level.request, {*level.names}
 
     def read(path: str, files: Sequence[str]) -> list[bytes]:

@@ -35,7 +35,7 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
         base = mask_base = ""
     beside = {plain_path(path[len(mask_base) :].strip("/")) for path in masks}
     places = {plain_path(path[len(base) :].strip("/")) for path in images}
-    # As masks beside pred_masks, of which only one belongs to the images.
+    # Of masks and pred_masks, only one belongs to the images.
     if len(beside) < len(masks) or not (beside <= places or beside.isdisjoint(places)):
         return None
     paired = [path for path in images if plain_path(path[len(base) :].strip("/")) in beside]

@@ -44,7 +44,7 @@ _MOST_COMPARED = 5
 _LEAST_EQUAL = 4
 # Share of the images of two folders that have the same names, in pairs.
 _MOST_EQUAL = 0.9
-# The same if the names are no numbers.
+# The same for names that do not come from a counter.
 _LEAST_EQUAL_NAMES = 0.5
 # Least share of images with a partner, of the folder with the fewest, in folders whose names say that they hold pairs.
 _MOST_ALIKE = 0.8

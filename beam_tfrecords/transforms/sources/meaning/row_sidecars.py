@@ -45,7 +45,7 @@ _MOST_FILES = 24
 _MOST_PLACES = 12
 # Limit of labels, which are kept in memory.
 _MOST_LABELS = 1_000_000
-# Submission templates list test images with placeholder labels, and predictions are no labels.
+# Submission templates list test images with placeholder labels; predictions are not labels either.
 TEMPLATE = re.compile(r"submission|submit|predict", re.IGNORECASE)
 _SPLITS = ("train", "validation", "test")
 _LABEL_WORDS = re.compile(r"label|class|annot|list|truth|box|gt\b", re.IGNORECASE)
