@@ -16,13 +16,13 @@ from typing import Any
 
 from beam_tfrecords.escaping import escape
 
-# What the meaning of a suggestion without labels ends with.
+# What the meaning of a reading without labels ends with.
 _UNLABELLED = "without labels"
 
 
 @dataclasses.dataclass(frozen=True)
-class Suggestion:
-    """One way to make a request unambiguous.
+class Reading:
+    """What an input may be taken to mean, as the settings that say so; a refusal offers it as a command.
 
     Attributes:
       meaning: contents of the dataset that the build would then write.
@@ -34,7 +34,7 @@ class Suggestion:
     settings: Mapping[str, Any]
     gives: str = ""
 
-    def then(self, other: Suggestion) -> Suggestion:
+    def then(self, other: Reading) -> Reading:
         """Returns both, one after the other; of what the other replaces, the meaning says nothing."""
         is_replaced = self.settings.keys() <= other.settings.keys()
         said = [one for one in ("" if is_replaced else self.meaning, other.meaning) if one]
@@ -42,7 +42,7 @@ class Suggestion:
             # The other one says which images.
             said = [*dict.fromkeys(one.removesuffix(f", {_UNLABELLED}") for one in said)]
             said = [*(one for one in said if one != "all images"), _UNLABELLED]
-        return Suggestion(", ".join(said), {**self.settings, **other.settings})
+        return Reading(", ".join(said), {**self.settings, **other.settings})
 
     def __str__(self) -> str:
         written = (f"`{name}={value!r}`" for name, value in self.settings.items() if value is not None)
@@ -90,11 +90,11 @@ class RequestError(_ShownError):
       message: the message without the suggestions.
       code: the fault, such as "unknown_column"; docs/refusals.md lists all. A code keeps its meaning in later versions.
       settings: names of the settings that the message quotes, in its order.
-      suggestions: alternative requests; the command line shows each as a complete command.
+      suggestions: what the input may be taken to mean; the command line shows each as a complete command.
       traceback: traceback of a user's function that failed; otherwise "".
     """
 
-    def __init__(self, message: str, suggestions: Sequence[Suggestion] = (), *, code: str, traceback: str = "") -> None:
+    def __init__(self, message: str, suggestions: Sequence[Reading] = (), *, code: str, traceback: str = "") -> None:
         whole = f"{message}; for {'; or for '.join(map(str, suggestions))}" if suggestions else message
         super().__init__(escape(whole))
         self.message = escape(message)
@@ -104,7 +104,7 @@ class RequestError(_ShownError):
         self.traceback = traceback
 
     def _shown_lines(self) -> list[str]:
-        suggested = [f"  for {suggestion}" for suggestion in self.suggestions]
+        suggested = [f"  for {reading}" for reading in self.suggestions]
         return [self.message, *suggested, *map(escape, self.traceback.splitlines())]
 
     def __reduce__(self) -> tuple[Any, ...]:

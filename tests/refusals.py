@@ -34,7 +34,7 @@ class Refusal:
         __tracebackhide__ = True
         asserted.append(error)
         assert (error.code, sorted(error.settings)) == (self.code, self.settings), error
-        # Suggestions have values as in Python; `says` may leave quotes and brackets out.
+        # Readings have values as in Python; `says` may leave quotes and brackets out.
         plain = re.sub(r"['\[\]]", "", str(error).replace("\\\\", "\\"))
         missing = [
             value for value in self.says if value not in str(error) and re.sub(r"['\[\]]", "", value) not in plain

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from beam_tfrecords.dataset.label_files import parse_label_map
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 
@@ -174,7 +174,7 @@ def _find_first(classes: ClassList, labels: Collection[int], *, first_class: int
     if has_first:
         raise RequestError(
             f"{span}; expected a name for each number from 0 on",
-            [Suggestion("0 as a class `background`", {"class_names": ",".join(["background", *names])})]
+            [Reading("0 as a class `background`", {"class_names": ",".join(["background", *names])})]
             if _may_be_words(names) and "background" not in names
             else [],
             code="unknown_class",
@@ -195,17 +195,17 @@ def _is_padded(label: Scalar) -> bool:
     return isinstance(label, str) and _PADDED.fullmatch(label) is not None
 
 
-def _suggest_numbers(meanings: Mapping[str, tuple[int, Sequence[str]]]) -> list[Suggestion]:
+def _suggest_numbers(meanings: Mapping[str, tuple[int, Sequence[str]]]) -> list[Reading]:
     """Suggests class names for each meaning: first number and names."""
     return [
-        Suggestion(meaning, {"class_names": ",".join(f"{number}:{name}" for number, name in enumerate(names, first))})
+        Reading(meaning, {"class_names": ",".join(f"{number}:{name}" for number, name in enumerate(names, first))})
         for meaning, (first, names) in meanings.items()
         if _may_be_words(names) and len({*names}) == len(names)
     ]
 
 
 def _may_be_words(names: Sequence[str]) -> bool:
-    """Whether a suggestion can list these names."""
+    """Whether the setting `class_names` can list these names."""
     return len(names) <= _MOST_SHOWN and not any("," in name for name in names)
 
 

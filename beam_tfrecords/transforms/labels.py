@@ -20,7 +20,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import FailureReason, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.nearest import find_near
 from beam_tfrecords.transforms.refs.sample_refs import Scalar, Value
 
@@ -217,7 +217,7 @@ def infer_class_names(
     if fractions:
         raise RequestError(
             f"the labels are fractions ({_quote(fractions)}), which are not classes; {remedy or _REMEDY}",
-            [] if remedy else [Suggestion("the labels as numbers", {"label_type": "float"})],
+            [] if remedy else [Reading("the labels as numbers", {"label_type": "float"})],
             code="labels_not_classes",
         )
     if words:

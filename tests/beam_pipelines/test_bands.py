@@ -181,9 +181,9 @@ def test_bands_of_several_sizes_need_one_size(tmp_path):
     settings = {"images": f"B02={tmp_path}/B02,B05={tmp_path}/B05", "layout": "array"}
     with refuses("unclear_array", "input", "image_size", "resize_mode", says=["20 x 20", "10 x 10"]) as refusal:
         build(None, tmp_path / "out", **settings)
-    (suggestion,) = refusal.value.suggestions
-    assert suggestion.settings == {"image_size": "20x20", "resize_mode": "exact"}
-    dataset = build(None, tmp_path / "out", **settings, **suggestion.settings)
+    (reading,) = refusal.value.suggestions
+    assert reading.settings == {"image_size": "20x20", "resize_mode": "exact"}
+    dataset = build(None, tmp_path / "out", **settings, **reading.settings)
     assert {example["image"].shape for example in dataset.records("train")} == {(20, 20, 2)}
 
 

@@ -100,10 +100,10 @@ def test_each_suggestion_is_a_request(folder, ask):
     with pytest.raises(RequestError) as caught:
         ask(**request)
     assert {one.settings.get("label_column") for one in caught.value.suggestions} == {"kind", None}
-    for number, suggestion in enumerate(caught.value.suggestions):
-        assert suggestion.meaning
-        assert plan(**{**request, **suggestion.settings}).num_samples == 12
-        assert len(build(**{**request, "output": f"out{number}", "quiet": True, **suggestion.settings})) == 12
+    for number, reading in enumerate(caught.value.suggestions):
+        assert reading.meaning
+        assert plan(**{**request, **reading.settings}).num_samples == 12
+        assert len(build(**{**request, "output": f"out{number}", "quiet": True, **reading.settings})) == 12
 
 
 def test_settings_have_the_names_of_the_flags_and_the_values_of_a_spec_file(folder, convert):

@@ -74,12 +74,12 @@ class Outcome:
     def _refusal(self, settings: Mapping[str, Any], error: RequestError) -> dict[str, Any]:
         expect(error.code, *error.settings).check(error)
         offers = {}
-        for suggestion in error.suggestions:
-            changed = {name: value for name, value in {**settings, **suggestion.settings}.items() if value is not None}
+        for reading in error.suggestions:
+            changed = {name: value for name, value in {**settings, **reading.settings}.items() if value is not None}
             found = self.of(changed, is_offered=True)
             if self._counts:
                 found = {name: value for name, value in found.items() if name not in UNTOLD}
-            offers[self._shown(str(suggestion).replace("`", ""))] = found
+            offers[self._shown(str(reading).replace("`", ""))] = found
         return {"refused": f"{error.code}: {self._shown(error.message)}", **({"offers": offers} if offers else {})}
 
     def _published(self, published: Published) -> dict[str, Any]:

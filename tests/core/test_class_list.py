@@ -184,7 +184,7 @@ def test_numbers_count_from_the_number_that_fits_all_labels(labels, expected):
 def test_numbers_that_fit_both_are_asked_about(labels):
     with refuses("first_class_number", "class_names") as refused:
         names_of(ClassList(NAMES), labels)
-    suggested = [suggestion.settings["class_names"] for suggestion in refused.value.suggestions]
+    suggested = [reading.settings["class_names"] for reading in refused.value.suggestions]
     assert suggested == ["1:cat,2:dog,3:emu", "0:cat,1:dog,2:emu"]
 
 
@@ -197,7 +197,7 @@ def test_the_message_has_the_smallest_and_the_largest_number():
 def test_numbers_from_0_with_a_list_from_1_are_asked_about(labels):
     with refuses("first_class_number", "class_names") as refused:
         names_of(ClassList(NAMES, FROM_1), labels)
-    suggested = [suggestion.settings["class_names"] for suggestion in refused.value.suggestions]
+    suggested = [reading.settings["class_names"] for reading in refused.value.suggestions]
     assert suggested == ["0:cat,1:dog,2:emu", "0:background,1:cat,2:dog,3:emu"]
     for text in suggested:
         found = names_of(parse_class_words(text.split(",")), labels)

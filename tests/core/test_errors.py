@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from beam_tfrecords import extras
-from beam_tfrecords.errors import RequestError, Suggestion, describe_exception, without_type
+from beam_tfrecords.errors import Reading, RequestError, describe_exception, without_type
 from beam_tfrecords.storage import SchemeError
 
 
@@ -27,13 +27,13 @@ from beam_tfrecords.storage import SchemeError
     ],
 )
 def test_the_settings_of_a_refusal_are_those_that_its_message_quotes(message, settings):
-    assert list(RequestError(message, [Suggestion("other", {"seed": 1})], code="x").settings) == settings
+    assert list(RequestError(message, [Reading("other", {"seed": 1})], code="x").settings) == settings
 
 
 @pytest.mark.parametrize("make", [pickle.loads, copy.copy], ids=["pickled", "copied"])
 @pytest.mark.parametrize("kind", [RequestError, SchemeError])
 def test_a_refusal_of_another_process_is_the_same(kind, make):
-    error = kind("`seed=x`: no number", [Suggestion("one", {"seed": 1})], code="invalid_value", traceback="Traceback")
+    error = kind("`seed=x`: no number", [Reading("one", {"seed": 1})], code="invalid_value", traceback="Traceback")
     same = make(pickle.dumps(error) if make is pickle.loads else error)
     assert type(same) is kind
     assert vars(same) == vars(error)

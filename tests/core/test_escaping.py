@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.errors import BuildError, FailureReason, LimitError, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import BuildError, FailureReason, LimitError, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.escaping import escape, write_json
 from beam_tfrecords.transforms.verifying.checks import Finding
 
@@ -43,8 +43,8 @@ def test_every_character_that_controls_is_escaped():
 
 @given(TEXTS)
 def test_every_text_in_a_message_is_escaped(text):
-    suggestion = Suggestion(text, {"class_names": [text]})
-    request = RequestError(text, [suggestion], code="x")
+    reading = Reading(text, {"class_names": [text]})
+    request = RequestError(text, [reading], code="x")
     sample = SampleError(Stage.READ, FailureReason.UNREADABLE, text)
     errors = [BuildError(text), LimitError(text), request, sample, sample.about(text), storage.StorageError(text)]
     errors += [storage.ChangedError(text), SampleError.internal(Stage.READ, ValueError(text))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import change_command, explain
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from tests.each import each
 
 
@@ -49,7 +49,7 @@ def test_a_path_below_the_working_directory_is_shown_as_people_write_it(tmp_path
 def test_the_lines_of_a_refusal():
     error = RequestError(
         "`input=a`: unclear",
-        [Suggestion("one way", {"layout": "image"}), Suggestion("other", {"seed": 2})],
+        [Reading("one way", {"layout": "image"}), Reading("other", {"seed": 2})],
         code="x",
     )
     assert str(error) == "`input=a`: unclear; for one way: `layout='image'`; or for other: `seed=2`"
@@ -64,5 +64,5 @@ def test_the_lines_of_a_refusal():
 
 
 def test_a_command_that_the_terminal_would_change_is_not_offered():
-    error = RequestError("unclear", [Suggestion("one way", {"input": "a\nb"})], code="x")
+    error = RequestError("unclear", [Reading("one way", {"input": "a\nb"})], code="x")
     assert explain(error, "convert", ["--input=a"]) == ["unclear"]

@@ -25,7 +25,7 @@ class Outcome:
     Attributes:
       kind: one of `OUTCOMES`.
       problems: what is wrong, in words; the first one begins with the kind of the problem and a colon.
-      settings: of the request or the suggestion that is wrong.
+      settings: of the request or the reading that is wrong.
       words: notes, or the message of the refusal.
     """
 
@@ -61,30 +61,30 @@ def _last_line() -> str:
 
 
 def _judge_refusal(case: Meaning, settings: Mapping[str, Any], error: RequestError, read: Read) -> Outcome:
-    """Executes the suggestions of a refusal."""
-    for suggestion in error.suggestions:
-        changed = {**settings, **suggestion.settings}
+    """Executes the readings of a refusal."""
+    for reading in error.suggestions:
+        changed = {**settings, **reading.settings}
         changed = {name: value for name, value in changed.items() if value is not None}
         try:
             reading = read(changed)
         except RequestError as again:
-            found = f"suggestion refused {again.code}: {again.message}"
-            return Outcome(WRONG, [found], suggestion.settings, str(error))
+            found = f"offer refused {again.code}: {again.message}"
+            return Outcome(WRONG, [found], reading.settings, str(error))
         except Exception:
-            found = f"crash of a suggestion: {_last_line()}"
-            return Outcome(CRASH, [found], suggestion.settings, traceback.format_exc(limit=-6))
-        said = f"{error.message}\n{suggestion.meaning}\n{reading.text}"
+            found = f"crash of an offer: {_last_line()}"
+            return Outcome(CRASH, [found], reading.settings, traceback.format_exc(limit=-6))
+        said = f"{error.message}\n{reading.meaning}\n{reading.text}"
         kind, problems = judge_reading(
             case,
             changed,
             dataclasses.replace(reading, text=said),
             is_offered=True,
-            is_part=_is_part(suggestion.settings, settings["input"]),
+            is_part=_is_part(reading.settings, settings["input"]),
         )
         if kind == STOPPED and problems:
             kind, problems = WRONG, [f"publishes nothing, {one}" for one in problems]
         if kind == WRONG:
-            return Outcome(WRONG, [f"suggestion, {one}" for one in problems], suggestion.settings, f"{error}\n{said}")
+            return Outcome(WRONG, [f"offer, {one}" for one in problems], reading.settings, f"{error}\n{said}")
     return Outcome(ASKED if error.suggestions else REFUSED, [error.code], settings, str(error))
 
 
@@ -99,8 +99,8 @@ def judge_reading(
     """Compares records with a meaning; returns the kind of the outcome, and what is wrong.
 
     Args:
-      is_offered: whether a suggestion has the settings.
-      is_part: whether the suggestion says that it reads a folder of the input.
+      is_offered: whether a reading has the settings.
+      is_part: whether the reading says that it reads a folder of the input.
     """
     problems = list(Comparison(meaning, settings, reading, is_offered=is_offered, is_part=is_part).problems())
     if not reading.published:
@@ -111,7 +111,7 @@ def judge_reading(
 
 
 def _is_part(settings: Mapping[str, Any], whole: Any) -> bool:
-    """Whether a suggestion says that it reads some paths, a folder below the input, or some of several inputs."""
+    """Whether a reading says that it reads some paths, a folder below the input, or some of several inputs."""
     if not {"exclude", "include"}.isdisjoint(settings):
         return True
     if settings.get("input") is None:

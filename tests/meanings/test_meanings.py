@@ -1,4 +1,4 @@
-"""Inputs that are drawn with a meaning are read with that meaning, or refused with suggestions that read it."""
+"""Inputs that are drawn with a meaning are read with that meaning, or refused with readings that give it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.meanings.report import Found, group
 KNOWN: Mapping[str, str] = {
     "guessed": "boxes beside two columns of classes: the one with a usual name is taken, and the other is named",
     "labels (label:list)": "some words in cells of a large table are one class each, with a note",
-    "suggestion, boxes": "boxes of a few rows that fit two formats, offered with the labels",
-    "suggestion, labels (label:list)": "texts of two or three words offered as one class each, among others",
-    "suggestion, lost": "the images of one split, whose table is offered alone",
-    "suggestion, publishes nothing": "a dataset of columns that lack values",
-    "suggestion, values": "lists of numbers in a text as texts",
+    "offer, boxes": "boxes of a few rows that fit two formats, offered with the labels",
+    "offer, labels (label:list)": "texts of two or three words offered as one class each, among others",
+    "offer, lost": "the images of one split, whose table is offered alone",
+    "offer, publishes nothing": "a dataset of columns that lack values",
+    "offer, values": "lists of numbers in a text as texts",
 }
 
 

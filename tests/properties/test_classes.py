@@ -72,10 +72,10 @@ def test_numbers_that_may_count_from_0_or_from_1_are_asked_about(name, tmp_path)
     settings = numbered(name, tmp_path, 1, 2)
     with refuses("first_class_number", "class_names") as refused:
         build(output=str(tmp_path / "out"), quiet=True, **settings)
-    for number, (suggestion, names) in enumerate(
+    for number, (reading, names) in enumerate(
         zip(refused.value.suggestions, [("cat", "dog"), ("dog", "emu")], strict=True)
     ):
-        published = build_into(tmp_path / f"out{number}", settings, **suggestion.settings)
+        published = build_into(tmp_path / f"out{number}", settings, **reading.settings)
         assert lines_of(published) == labelled(name, *names).lines(WRITERS[name])
 
 

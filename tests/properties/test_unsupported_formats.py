@@ -56,8 +56,8 @@ def test_a_folder_of_arrays_is_refused_with_what_reads_them(tmp_path, form):
     settings = {"input": str(tmp_path / "in"), "output": str(tmp_path / "out"), "quiet": True}
     with refuses("no_samples", "input") as refused:
         build(**settings)
-    (suggestion,) = refused.value.suggestions
-    published = read_published(build(**{**settings, **suggestion.settings}).path)
+    (reading,) = refused.value.suggestions
+    published = read_published(build(**{**settings, **reading.settings}).path)
     assert published.manifest["splits"]["train"]["classes"] == {"0": 2, "1": 2, "2": 2}
 
 

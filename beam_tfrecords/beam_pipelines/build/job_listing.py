@@ -42,7 +42,7 @@ def submit_unlisted(
     """Submits a job that lists the input of a build, resolves the build and runs it.
 
     Args:
-      given: the request without its layout, for suggestions.
+      given: the request without its layout, for offers.
       spec: the request, with its layout.
       source: the opened source.
       plan: lists the input.

@@ -1,4 +1,4 @@
-"""Formats the suggestions for a refused request as complete shell commands."""
+"""Formats the readings that a refusal offers as complete shell commands."""
 
 from __future__ import annotations
 

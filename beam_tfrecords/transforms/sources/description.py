@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.errors import Reading
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
@@ -96,7 +96,7 @@ class Description:
       groups_rows: whether rows with the same key form one sample, as with one row per box.
       prefix_depth: number of folders that key prefixes have, if folders give labels or splits; None for other sources.
       last_member_wins: whether the last of several archive members with the same name counts, as in extraction.
-      other_labels: returns a message about other possible sources of labels, and suggestions.
+      other_labels: returns a message about other possible sources of labels, and readings.
       join: joins the columns of tables to the listed samples; None if there are none, or the source joins them.
       records: storage format of the records, if the samples are records of an existing dataset; else None.
       kept_layout: layout of the records, if they are stored as they are; else None.
@@ -122,7 +122,7 @@ class Description:
     groups_rows: bool = False
     prefix_depth: int | None = None
     last_member_wins: bool = False
-    other_labels: Callable[[], tuple[str, Sequence[Suggestion]]] | None = None
+    other_labels: Callable[[], tuple[str, Sequence[Reading]]] | None = None
     join: Any = None
     records: StoredRecords | None = None
     kept_layout: Layout | None = None

@@ -93,7 +93,7 @@ def pair_roots(files: Sequence[Partition], words: Sequence[str], setting: str = 
 
 
 def keep_roots(error: RequestError, roots: Sequence[str]) -> RequestError:
-    """Returns the error with suggestions that add a folder to those which have the images of other inputs."""
+    """Returns the error with readings that add a folder to those which have the images of other inputs."""
     suggestions = [
         dataclasses.replace(one, settings={**one.settings, "image_root": [*dict.fromkeys([*roots, folder])]})
         if roots and isinstance(folder := one.settings.get("image_root"), str)

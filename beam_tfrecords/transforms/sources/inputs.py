@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.transforms.sources.braces import braces_as_glob, expand_braces, has_braces
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.input_settings import names_function
@@ -53,7 +53,7 @@ def name_inputs(words: Sequence[str]) -> Inputs:
         said = [f"{splits.get(path) or _guess(path, splits)}={path}" for path in paths]
         raise RequestError(
             f"some inputs name their split, but {quote_input(one)} does not",
-            [Suggestion("a split for each input", {"input": said})],
+            [Reading("a split for each input", {"input": said})],
             code="input_without_split",
         )
     return Inputs(paths, splits)
@@ -190,29 +190,29 @@ def find_entries(path: str) -> list[storage.FileEntry]:
 
 
 def keep_inputs(error: RequestError, inputs: Inputs) -> RequestError:
-    """Returns the error with suggestions that replace one input and keep the other inputs and all splits."""
-    suggestions = [_keep_inputs(suggestion, inputs) for suggestion in error.suggestions]
+    """Returns the error with readings that replace one input and keep the other inputs and all splits."""
+    suggestions = [_keep_inputs(reading, inputs) for reading in error.suggestions]
     return RequestError(
         error.message,
-        [suggestion for suggestion in suggestions if suggestion],
+        [reading for reading in suggestions if reading],
         code=error.code,
         traceback=error.traceback,
     )
 
 
-def _keep_inputs(suggestion: Suggestion, inputs: Inputs) -> Suggestion | None:
-    """Returns the suggestion with all inputs; None if a suggestion cannot express them."""
-    given = suggestion.settings.get("input")
+def _keep_inputs(reading: Reading, inputs: Inputs) -> Reading | None:
+    """Returns the reading with all inputs; None if a reading cannot express them."""
+    given = reading.settings.get("input")
     if not isinstance(given, str):
-        return suggestion
+        return reading
     if given not in inputs.paths:
         splits = [*inputs.splits.values()] or splits_of_names(inputs.paths)
-        if "join" in suggestion.settings and None not in splits:
+        if "join" in reading.settings and None not in splits:
             joined = [f"{split}={path}" for split, path in zip(splits, inputs.paths, strict=True)]
-            return dataclasses.replace(suggestion, settings={**suggestion.settings, "join": joined})
-        return suggestion if inputs.is_alone and not names_several(inputs.paths[0]) else None
+            return dataclasses.replace(reading, settings={**reading.settings, "join": joined})
+        return reading if inputs.is_alone and not names_several(inputs.paths[0]) else None
     said = [f"{inputs.splits[path]}={path}" if inputs.splits else path for path in inputs.paths]
-    return dataclasses.replace(suggestion, settings={**suggestion.settings, "input": said})
+    return dataclasses.replace(reading, settings={**reading.settings, "input": said})
 
 
 def folder_of_archive(path: str) -> str:

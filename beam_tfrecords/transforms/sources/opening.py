@@ -170,7 +170,7 @@ def open_input(spec: SourceSpec, needs: Needs, function: UserFunction | None = N
 
 @contextlib.contextmanager
 def _refusing(inputs: Inputs, files: storage.DependencyTracker) -> Iterator[None]:
-    """Records the opened files, turns read errors into `RequestError`, and keeps all inputs in suggestions."""
+    """Records the opened files, turns read errors into `RequestError`, and keeps all inputs in its readings."""
     try:
         with storage.noting_files(files):
             yield

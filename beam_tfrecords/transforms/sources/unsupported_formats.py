@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_image_name
 
@@ -103,7 +103,7 @@ def refuse_json(path: str, start: bytes) -> RequestError | None:
     if re.match(r"\{[^\n]*\}[ \t]*\r?\n\s*\{", text):
         return RequestError(
             f"{quote_input(path)} looks like JSON lines",
-            [Suggestion("its rows", {"source": "jsonl"})],
+            [Reading("its rows", {"source": "jsonl"})],
             code="unknown_format",
         )
     if re.match(r'\{\s*"[^"]*"\s*:\s*(?:"[^"]*"|-?[\d.]+)\s*[,}]', text) and not re.search(r"[{\[]", text[1:]):
@@ -133,7 +133,7 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
             shown = "a table"
         else:
             continue
-        rows = Suggestion("its rows", settings)
+        rows = Reading("its rows", settings)
         return RequestError(
             f"{quote_input(path)} looks like {shown}, but is not called .csv", [rows], code="unknown_format"
         )
@@ -163,7 +163,7 @@ def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> Requ
     """
     return RequestError(
         f"{quote_input(path)}: column {column!r} contains the images, as Hugging Face datasets do; expected paths",
-        [Suggestion("the images in it", {"source": "hf_parquet", "image_column": column, **settings})],
+        [Reading("the images in it", {"source": "hf_parquet", "image_column": column, **settings})],
         code="embedded_images",
     )
 
@@ -179,6 +179,6 @@ def refuse_pixels(path: str, shape: Sequence[int], settings: Mapping[str, str]) 
     height, width, *_ = shape
     return RequestError(
         f"{quote_input(path)} holds the pixels of {height} x {width} images; expected paths of images",
-        [Suggestion("the images made from these pixels", {"source": "pixel_table", **settings})],
+        [Reading("the images made from these pixels", {"source": "pixel_table", **settings})],
         code="embedded_pixels",
     )

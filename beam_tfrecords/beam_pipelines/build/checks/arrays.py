@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import FailureReason, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.images.image_spec import ArrayType, Axes, ImageEncoding, ImageSpec, Pages, ResizeMode
@@ -67,7 +67,7 @@ def resolve_arrays(spec: BuildSpec, source: Source, listing: Listing, tally: Tal
     from beam_tfrecords.transforms.refs.fetching import read_images
 
     refs = _first_refs(spec, listing, _FIRST)
-    failure, answers, kinds = None, list[Suggestion](), list[tuple[str, int]]()
+    failure, answers, kinds = None, list[Reading](), list[tuple[str, int]]()
     with isolated(describe_arrays, spec.image_timeout) as describe, isolated(find_answers, spec.image_timeout) as find:
         for ref in refs:
             read = read_images(ref, max_file_size=spec.max_file_size)
@@ -158,11 +158,11 @@ def describe_arrays(files: Mapping[str, bytes], spec: ImageSpec) -> tuple[str, i
     return kind.value, join_bands({name: convert_array(data, typed) for name, data in files.items()}, typed).channels
 
 
-def find_answers(files: Mapping[str, bytes], spec: ImageSpec) -> list[Suggestion]:
+def find_answers(files: Mapping[str, bytes], spec: ImageSpec) -> list[Reading]:
     """Returns the settings with which a sample that cannot be read as an array can be."""
     from beam_tfrecords.transforms.images.convert_array import read_array
 
-    found, sizes = list[Suggestion](), list[tuple[int, int]]()
+    found, sizes = list[Reading](), list[tuple[int, int]]()
     with contextlib.suppress(SampleError):
         sizes = [read_array(data, spec).size for data in files.values()]
     resized = [{"image_size": max(sizes), "resize_mode": ResizeMode.EXACT}] if len(set(sizes)) > 1 else []
@@ -173,7 +173,7 @@ def find_answers(files: Mapping[str, bytes], spec: ImageSpec) -> list[Suggestion
         with contextlib.suppress(SampleError):
             changed = dataclasses.replace(spec, **settings)
             said = {one.name: one.write(settings[one.name]) for one in settings_of(ImageSpec) if one.name in settings}
-            found.append(Suggestion(_name(*describe_arrays(files, changed)), said))
+            found.append(Reading(_name(*describe_arrays(files, changed)), said))
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords.dataset.label_files import fits_label_file
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.fields import ClassValue
 from beam_tfrecords.features.layouts import Feature, Layout
@@ -165,8 +165,8 @@ def _refuse_lists(spec: BuildSpec, source: Source, listing: Listing) -> None:
         f"`input={', '.join(spec.input)}`: labels such as {printable(repr(text))} may be several classes "
         "in one cell; give their separator in `label_separator`",
         [
-            Suggestion(f"the classes between {separator!r}", {"label_separator": separator}),
-            Suggestion("each cell as one class", {"label_separator": ""}),
+            Reading(f"the classes between {separator!r}", {"label_separator": separator}),
+            Reading("each cell as one class", {"label_separator": ""}),
         ],
         code="unclear_labels",
     )
@@ -187,12 +187,12 @@ def find_lists(labels: Iterable[Scalar], *, column: str = "") -> tuple[str, str]
     return separator, next((text for text in texts if separator in text), texts[0])
 
 
-def _suggest_parts(texts: Sequence[str], column: str | None) -> list[Suggestion]:
+def _suggest_parts(texts: Sequence[str], column: str | None) -> list[Reading]:
     """Suggests that the words of texts are several classes each, if these repeat."""
     separator = find_separator(texts)
     if separator is None or not repeats_parts(texts, separator):
         return []
-    return [Suggestion(f"the classes between {separator!r}", {"label_column": column, "label_separator": separator})]
+    return [Reading(f"the classes between {separator!r}", {"label_column": column, "label_separator": separator})]
 
 
 def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
@@ -209,8 +209,8 @@ def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
         f"{unit}s, such as {printable(repr(max(counts, key=len)))}; expected their type in `label_type`",
         [
             *_suggest_parts(list(counts), column),
-            Suggestion(f"the texts in column {column!r}", {"label_column": column, "label_type": "text"}),
-            Suggestion("each text as a class", {"label_column": column}),
+            Reading(f"the texts in column {column!r}", {"label_column": column, "label_type": "text"}),
+            Reading("each text as a class", {"label_column": column}),
         ],
         code="unclear_labels",
     )
@@ -229,8 +229,8 @@ def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, foun
     name = found.names[-1]
     other_labels = source.description.other_labels
     beside, others = other_labels() if other_labels else ("", ())
-    single = Suggestion(f"the class {name}", {"class_names": name})
-    unlabelled = Suggestion("all images, without labels", {"layout": "image"})
+    single = Reading(f"the class {name}", {"class_names": name})
+    unlabelled = Reading("all images, without labels", {"layout": "image"})
     raise RequestError(
         f"`input={', '.join(spec.input)}`: {printable(name)} would be the only class, of all {count:,} "
         f"{source.description.unit}s{beside}",
@@ -303,7 +303,7 @@ def _check_names(class_names: ClassNames, spec: BuildSpec, listing: Listing, *, 
     return class_names
 
 
-def _suggest_stripped(name: str, spec: BuildSpec, listing: Listing) -> list[Suggestion]:
+def _suggest_stripped(name: str, spec: BuildSpec, listing: Listing) -> list[Reading]:
     """Suggests to read folders as classes without the spaces around their names; renaming them in a bucket copies."""
     # Only refused inputs need this module here.
     from beam_tfrecords.transforms.listing.listing import read_refs
@@ -313,7 +313,7 @@ def _suggest_stripped(name: str, spec: BuildSpec, listing: Listing) -> list[Sugg
         return []
     pattern = rf"^{'[^/]+/' * folders.index(name)}\s*(?P<label>[^/\s][^/]*[^/\s]|[^/\s])\s*/"
     left = {"source": None} if spec.source != "auto" else {}
-    return [Suggestion("the names of the folders without spaces around them", {"label_pattern": pattern, **left})]
+    return [Reading("the names of the folders without spaces around them", {"label_pattern": pattern, **left})]
 
 
 def _describe_one_hot(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[str]:
@@ -353,7 +353,7 @@ def resolve_heads(
         try:
             found[name], notes = _find_head(head, spec, source, labels, kept.get(name, ()))
         except RequestError as error:
-            # The suggestions of labels are settings, which do not act here.
+            # Other readings of labels are settings, which do not act here.
             raise RequestError(f"{where}: {error}", code=error.code) from error
         if head.class_names and spec.map is None:
             named = f"{where}: class_names: [{', '.join(found[name].names)}]"

@@ -13,7 +13,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
-from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError, SampleError
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
@@ -151,35 +151,35 @@ def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:
     return [f"`splits` asks for {', '.join(empty)}, which got none of the {listing.total:,} samples"] if empty else []
 
 
-def _other_inputs(spec: BuildSpec, tally: Tally) -> list[Suggestion]:
+def _other_inputs(spec: BuildSpec, tally: Tally) -> list[Reading]:
     """Suggests files of a folder without images that may be meant."""
     folder = folder_of_input(spec.input[0])
     if len(spec.input) > 1 or not storage.is_folder(folder):
         return []
     keys = sorted(key for keys in tally.examples.values() for key in keys)
     word = "array,label" if spec.layout is None or Content.LABEL in spec.required else "array"
-    arrays = [Suggestion("the arrays in its .npy files", {"layout": word, **OF_IMAGES})]
+    arrays = [Reading("the arrays in its .npy files", {"layout": word, **OF_IMAGES})]
     is_glob = folder != spec.input[0]
     of_files = [*_files(folder, keys, is_glob=is_glob), *(arrays if any(key.endswith(".npy") for key in keys) else [])]
     if of_files or is_glob:
         return of_files
     if parquet := [key for key in keys if key.endswith(".parquet")]:
-        images = Suggestion("the images in its Parquet files", {"source": "hf_parquet"})
+        images = Reading("the images in its Parquet files", {"source": "hf_parquet"})
         files = {"input": storage.join(folder, "**/*.parquet" if "/" in parquet[0] else "*.parquet")}
-        return [images, *([Suggestion("its Parquet files", files)] if len(parquet) > 1 else [])]
+        return [images, *([Reading("its Parquet files", files)] if len(parquet) > 1 else [])]
     tables = [key for key in keys if (is_table(key) and not TEMPLATE.search(key)) or key.endswith((".json", ".npz"))]
-    # A file of labels beside a file of images needs no suggestion.
+    # A file of labels beside a file of images needs no offer.
     unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
     by_split = [
-        Suggestion(f"the files {', '.join(keys)}", {"input": name_split_inputs(keys, folder)})
+        Reading(f"the files {', '.join(keys)}", {"input": name_split_inputs(keys, folder)})
         for keys in group_by_split([key for key in tables if is_table(key)])
         if len(keys) > 1
     ]
-    by_name = [Suggestion(f"the file {key}", {"input": storage.join(folder, key)}) for key in unsupported + tables]
+    by_name = [Reading(f"the file {key}", {"input": storage.join(folder, key)}) for key in unsupported + tables]
     return [*by_split[:1], *[*_archives(folder, keys), *by_name][:_MOST_CHOICES]]
 
 
-def _files(folder: str, keys: Sequence[str], *, is_glob: bool) -> Iterator[Suggestion]:
+def _files(folder: str, keys: Sequence[str], *, is_glob: bool) -> Iterator[Reading]:
     """Suggests a source for the files of a folder or a glob, with globs if the source does not search below folders."""
     # Most requests do not need the readers of records.
     from beam_tfrecords.transforms.sources.records.record_files import is_record_file
@@ -197,10 +197,10 @@ def _files(folder: str, keys: Sequence[str], *, is_glob: bool) -> Iterator[Sugge
             globs = sorted({f"**/*{ending_of_file(key) or '-of-'}*" for key in files})
             paths = [storage.join(folder, one) for one in globs]
             settings["input"] = paths[0] if len(paths) == 1 else paths
-        yield Suggestion(_READ_BY_FILES[name], settings)
+        yield Reading(_READ_BY_FILES[name], settings)
 
 
-def _archives(folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:
+def _archives(folder: str, keys: Sequence[str]) -> Iterator[Reading]:
     """Suggests the archives of a folder: by one glob per extension, or by name if there is only one."""
     for source in ("tar", "zip"):
         archives = [key for key in keys if source_of_file(key) == source]
@@ -209,7 +209,7 @@ def _archives(folder: str, keys: Sequence[str]) -> Iterator[Suggestion]:
         names = [storage.join(folder, name) for name in (globs if len(archives) > 1 else archives)]
         settings = {"input": names[0] if len(names) == 1 else names}
         if names:
-            yield Suggestion(f"its {source} archives" if len(archives) > 1 else f"the file {archives[0]}", settings)
+            yield Reading(f"its {source} archives" if len(archives) > 1 else f"the file {archives[0]}", settings)
 
 
 def _describe_archives(tally: Tally) -> str:
@@ -309,7 +309,7 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
     if deep:
         raise RequestError(
             f"{where}: {deep[0]}; 8 bits hold up to 255",
-            [Suggestion("masks of 16 bits", {"mask_bit_depth": 16})],
+            [Reading("masks of 16 bits", {"mask_bit_depth": 16})],
             code="deep_masks",
         )
     if min(counts, default=0) > _MOST_COLORS:
@@ -324,7 +324,7 @@ def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally
             "class a color stands for; name a file with the classes of the colors in `mask_colors`",
             [
                 # A known palette is a guess, which a table of the dataset answers. Black is seldom void.
-                Suggestion(f"the colors of {_describe_colors(name, tables[name])}", {"mask_colors": name})
+                Reading(f"the colors of {_describe_colors(name, tables[name])}", {"mask_colors": name})
                 for name in sorted(
                     tables.keys() - NAMED or tables, key=lambda one: (dict(tables[one].numbers).get(0) == VOID, one)
                 )
@@ -367,9 +367,9 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: 
     if fault is None:
         return
     where = f"`input={', '.join(spec.input)}`"
-    suggestions = [Suggestion("the annotations as they are", {"trust_annotations": True})]
+    suggestions = [Reading("the annotations as they are", {"trust_annotations": True})]
     if source.name != "tfrecord":
-        suggestions.append(Suggestion("the images without annotations", {"layout": "image"}))
+        suggestions.append(Reading("the images without annotations", {"layout": "image"}))
     code, found = fault
     raise RequestError(f"{where}: {found}", suggestions, code=code)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import suppress_refusals
@@ -65,7 +65,7 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing, tally: 
     keys = {*map(stem_of, some)}
     files = itertools.chain.from_iterable(refs.files() for refs in read_light(listing))
     where = f"`input={', '.join(spec.input)}`"
-    whole = Suggestion("all images as one split", {"splits": f"{DEFAULT_SPLIT}=1"})
+    whole = Reading("all images as one split", {"splits": f"{DEFAULT_SPLIT}=1"})
     roots = [folder_of_archive(folder_of_input(path)) for path in inputs.paths]
     inside = [*roots, *_wrap_images(itertools.islice(files, _MOST_SAMPLES))]
     # Lists may lie in each folder between the input and its images.
@@ -93,7 +93,7 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing, tally: 
                 settings["max_failures"] = share_above(missing, listing.total)
             raise RequestError(
                 f"{where}: {shown} beside the images have their names, and may be their splits",
-                [Suggestion(meaning, settings), whole],
+                [Reading(meaning, settings), whole],
                 code="unread_lists",
             )
         for path in paths:
@@ -102,7 +102,7 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing, tally: 
             if _has_splits(path) and {*map(name_of, some)} <= {*_find_names(path, name_of)}:
                 raise RequestError(
                     f"{where}: {printable(storage.basename(path))} beside the images has their names and splits",
-                    [Suggestion("the splits of this table", {"join": path}), whole],
+                    [Reading("the splits of this table", {"join": path}), whole],
                     code="unread_lists",
                 )
     for path in found.get(_JSON, ()):

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 from typing import TypeAlias
 
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.features.contents import CLASSES
 from beam_tfrecords.transforms.class_list import ClassList, fit_classes
 from beam_tfrecords.transforms.labels import ClassNames, are_dense, fill_numbers, whole_number
@@ -66,7 +66,7 @@ def _refuse_other_lengths(seen: Description, classes: Sequence[str]) -> None:
     """Refuses a list beside the input that has more or fewer names than each label has zeros and ones."""
     for found in seen.found_classes:
         if found.classes and len(found.classes) != len(classes):
-            named = Suggestion(f"the classes {', '.join(classes)}", {"class_names": ",".join(classes)})
+            named = Reading(f"the classes {', '.join(classes)}", {"class_names": ",".join(classes)})
             raise RequestError(
                 f"{found.where} has {len(found.classes):,} class names, but each label has {len(classes):,} zeros and "
                 "ones; expected a name for each, in `class_names`",
@@ -105,7 +105,7 @@ def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]
         raise RequestError(
             f"`input={', '.join(spec.input)}`: {' and '.join(found.where for found in lists)} have different "
             "classes, or another order; expected one list of classes",
-            [Suggestion(f"the classes of {one.where}", {"class_names": one.path}) for one in lists],
+            [Reading(f"the classes of {one.where}", {"class_names": one.path}) for one in lists],
             code="class_names_differ",
         )
     for found, (classes, more) in fitting.values():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_places
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
-from beam_tfrecords.errors import LimitError, RequestError, Suggestion
+from beam_tfrecords.errors import LimitError, Reading, RequestError
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
@@ -174,7 +174,7 @@ def _finish(listing: Listing, source: Source, tally: Tally) -> Finish:
         label = join.other_label if join is not None else None
         if label is None:
             raise
-        joined = Suggestion(f"the labels in the joined column {label!r}", {"label_column": label})
+        joined = Reading(f"the labels in the joined column {label!r}", {"label_column": label})
         raise RequestError(error.message, [joined, *error.suggestions], code=error.code) from error
 
 
@@ -254,9 +254,9 @@ def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> N
     by = f"column {column!r} says" if column else "the rows are in"
     suggestions = []
     if column:
-        suggestions.append(Suggestion("splits that follow from the key", {"split_column": ""}))
+        suggestions.append(Reading("splits that follow from the key", {"split_column": ""}))
     elif spec.stratify or spec.group_column:
-        suggestions.append(Suggestion("splits that follow from the key", {"stratify": None, "group_column": None}))
+        suggestions.append(Reading("splits that follow from the key", {"stratify": None, "group_column": None}))
     drops = "" if spec.group_rows else "; `duplicates=drop` stores one copy, in the smaller split"
     raise RequestError(
         f"{by} the splits {' and '.join(splits)} for {unit}s with the {'image' if by_image else 'key'} "

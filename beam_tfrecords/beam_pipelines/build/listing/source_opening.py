@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection
 
 from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_settings
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.features.column_ranges import expand_columns
 from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content
 from beam_tfrecords.features.fields import CAPTIONS, COLUMN, COLUMNS, MASK_FIELD
@@ -173,7 +173,7 @@ def _keep_records(spec: BuildSpec, opened: OpenedInput, source: Source) -> tuple
         raise RequestError(
             f"`{named}`: `layout={SAME}` stores the records as they are; use `layout={ALL_COLUMNS}`, which makes "
             f"examples of their features, or leave `{named}` out",
-            [Suggestion("the features as columns", {"layout": ALL_COLUMNS})],
+            [Reading("the features as columns", {"layout": ALL_COLUMNS})],
             code="conflicting_settings",
         )
     needs = dataclasses.replace(spec, layout=layout).needs
@@ -247,7 +247,7 @@ def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
             f"the layout needs {what}, and `input={spec.input[0]}` is read as {source.name}, which has none; "
             f"{_REMEDIES[missing[0]]}",
             # Files beside the images may be the masks of their objects.
-            [Suggestion("the masks beside the images", {"mask_root": spec.input[0]})]
+            [Reading("the masks beside the images", {"mask_root": spec.input[0]})]
             if Content.OBJECT_MASKS in missing and source.description.is_inferred_later and len(spec.input) == 1
             else [],
             code="missing_content",
@@ -257,16 +257,16 @@ def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
 
 
 def _without_images(spec: BuildSpec, seen: Description, *, needs_label: bool) -> RequestError:
-    """Returns the error for a table without images, with suggestions that find them."""
+    """Returns the error for a table without images, with readings that have some."""
     needs_label = needs_label and not (seen.label_column or spec.label_columns)
-    suggestions: list[Suggestion] = []
+    suggestions: list[Reading] = []
     if seen.table is not None:
         try:
             suggestions += column_suggestions(seen.table, image=None, needs_image=True, needs_label=needs_label)
         except RequestError as error:
             raise keep_inputs(error, name_inputs(spec.input)) from error.__cause__
     if seen.column_types:
-        suggestions.append(Suggestion("a dataset of the columns only", {"layout": "columns"}))
+        suggestions.append(Reading("a dataset of the columns only", {"layout": "columns"}))
     alone = f"; a spec file can request a dataset of columns only: {_column_layout(seen)}"
     return RequestError(
         f"`input={spec.input[0]}`: no column has a usual name for images, such as image or "

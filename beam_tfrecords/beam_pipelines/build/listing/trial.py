@@ -1,4 +1,4 @@
-"""Tries what a refusal suggests: each suggestion is a request that was listed with all settings of the refused one."""
+"""Tries what a refusal suggests: each reading is a request that was listed with all settings of the refused one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_heads
 from beam_tfrecords.beam_pipelines.build.checks.listing import check_listing
 from beam_tfrecords.beam_pipelines.build.listing.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.settings.definitions import change_request
-from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import BuildError, FailureReason, Reading, RequestError, SampleError
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.features.layouts import Layout
 from beam_tfrecords.features.serialize import serialize_examples
@@ -99,7 +99,7 @@ _UNTRIED = Trial.of((), frozenset(), is_whole=False)
 
 @contextlib.contextmanager
 def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
-    """Keeps the suggestions of a refusal that work; joins one that leads to another question with its answers.
+    """Keeps the readings of a refusal that work; joins one that leads to another question with its answers.
 
     Args:
       spec: the request.
@@ -111,11 +111,11 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
             raise
         error = _with_mappings(_without_layout(refused, spec), spec)
         trial = _Trials(spec)
-        tried = [*trial.follow_all(error, Suggestion("", {}), _DEEPEST)]
+        tried = [*trial.follow_all(error, Reading("", {}), _DEEPEST)]
         # A source or a shipped mapping is more certain than a draft, but class folders say nothing about documents.
         if not any(_reads_files(*one) for one in tried):
             drafted = _with_drafts(error, spec)
-            found = [*trial.follow_all(drafted, Suggestion("", {}), _DEEPEST)]
+            found = [*trial.follow_all(drafted, Reading("", {}), _DEEPEST)]
             if all(coverage.trial.is_bare or coverage.trial.lost for _, coverage in tried):
                 error = RequestError(drafted.message, error.suggestions, code=error.code, traceback=error.traceback)
             else:
@@ -126,7 +126,7 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         if not error.suggestions and not tried:
             raise error from refused.__cause__
         unnamed = "".join(f"; with a file of the colors' classes in `mask_colors`, {one}" for one in trial.unnamed[:1])
-        # Of annotations, or of the only suggestions, users want to know why these are not read.
+        # Of annotations, or of the only readings, users want to know why these are not read.
         is_answered = unnamed or any(not coverage.trial.is_bare for _, coverage in tried)
         why = [] if is_answered else [*trial.implausible]
         if not (why or is_answered):
@@ -144,17 +144,17 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         ) from refused.__cause__
 
 
-def _reads_files(suggestion: Suggestion, coverage: Coverage) -> bool:
-    """Whether a suggestion reads labels, objects or masks from files, not from names of folders."""
+def _reads_files(reading: Reading, coverage: Coverage) -> bool:
+    """Whether a reading takes labels, objects or masks from files, not from names of folders."""
     trial = coverage.trial
-    is_said = trial.objects or trial.masks or not _COLUMNS.isdisjoint(suggestion.settings)
+    is_said = trial.objects or trial.masks or not _COLUMNS.isdisjoint(reading.settings)
     return bool(is_said) and not (trial.is_bare or trial.lost)
 
 
 def _without_layout(error: RequestError, spec: BuildSpec) -> RequestError:
-    """Returns a refusal of an input without what the layout needs, with the suggestions of the input without a layout.
+    """Returns a refusal of an input without what the layout needs, with the readings of the input without a layout.
 
-    The suggestions leave the layout to the request, so that those without its contents do not work.
+    The readings leave the layout to the request, so that those without its contents do not work.
     """
     if error.code != "missing_content" or error.suggestions or spec.layout is None:
         return error
@@ -163,7 +163,7 @@ def _without_layout(error: RequestError, spec: BuildSpec) -> RequestError:
     except RequestError as plain:
         # Images alone have nothing of what is missing.
         found = [
-            Suggestion(one.meaning, {name: value for name, value in one.settings.items() if name != "layout"})
+            Reading(one.meaning, {name: value for name, value in one.settings.items() if name != "layout"})
             for one in plain.suggestions
             if one.settings.get("layout") != "image"
         ]
@@ -181,15 +181,15 @@ def _with_mappings(error: RequestError, spec: BuildSpec) -> RequestError:
     # Only refused inputs need this module.
     from beam_tfrecords.transforms.sources.annotated.recognition import suggest_mappings
 
-    mappings = list[Suggestion]()
+    mappings = list[Reading]()
     with suppress_refusals():
         mappings += suggest_mappings(spec.input)
     found = [*_for_request(mappings, spec), *error.suggestions]
     return RequestError(error.message, found, code=error.code, traceback=error.traceback)
 
 
-def _for_request(mappings: Sequence[Suggestion], spec: BuildSpec) -> list[Suggestion]:
-    """Returns suggestions of mappings without the source of a request, and with its own layout."""
+def _for_request(mappings: Sequence[Reading], spec: BuildSpec) -> list[Reading]:
+    """Returns readings of mappings without the source of a request, and with its own layout."""
     left = {"source": None} if spec.source != "auto" else {}
     kept = {"layout"} if spec.layout is not None else set[str]()
     return [
@@ -202,7 +202,7 @@ def _for_request(mappings: Sequence[Suggestion], spec: BuildSpec) -> list[Sugges
 
 def _with_drafts(error: RequestError, spec: BuildSpec) -> RequestError:
     """Returns a refusal of an input that offers the mappings drafted from its documents, or names such a document."""
-    drafts, more = list[Suggestion](), ""
+    drafts, more = list[Reading](), ""
     # Images that are missing say nothing about the format.
     if not spec.mapping and error.code in _UNREAD and error.code != "missing_images":
         with suppress_refusals():
@@ -212,7 +212,7 @@ def _with_drafts(error: RequestError, spec: BuildSpec) -> RequestError:
     return RequestError(message, _for_request(drafts, spec), code=error.code, traceback=error.traceback)
 
 
-def _draft(spec: BuildSpec) -> tuple[list[Suggestion], str]:
+def _draft(spec: BuildSpec) -> tuple[list[Reading], str]:
     """Suggests a mapping that is drafted from the documents of an input, or says that some may annotate the images."""
     from beam_tfrecords.transforms.sources.meaning.drafting import describe_draft, find_drafts, suggest_drafts
 
@@ -228,7 +228,7 @@ def _draft(spec: BuildSpec) -> tuple[list[Suggestion], str]:
     name = next(one for one in (_DRAFT.format(of) for of in ("", *range(2, 100))) if not storage.exists(one))
     shown = describe_draft(texts[0])
     settings = {**moved, "save_mapping": name, **({"layout": "detection"} if "objects" in shown else {})}
-    return [Suggestion(f"the annotations of {printable(document)} by a drafted mapping, {shown}", settings)], ""
+    return [Reading(f"the annotations of {printable(document)} by a drafted mapping, {shown}", settings)], ""
 
 
 @dataclasses.dataclass
@@ -239,11 +239,11 @@ class _Trials:
       spec: the refused request.
       started: when the first request was tried, in seconds.
       tried: number of requests that were tried.
-      offered: the requests of the suggestions that were found.
+      offered: the requests of the readings that were found.
       read: digests of what these have, with their settings other than `_PLACES`.
-      unnamed: suggestions that need a table of colors, which the user has to write.
-      implausible: suggestions whose annotations do not fit their images, and why.
-      refused: the other suggestions that led to no offer, and why.
+      unnamed: readings that need a table of colors, which the user has to write.
+      implausible: readings whose annotations do not fit their images, and why.
+      refused: the other readings that led to no offer, and why.
     """
 
     spec: BuildSpec
@@ -251,20 +251,20 @@ class _Trials:
     tried: int = 0
     offered: list[BuildSpec] = dataclasses.field(default_factory=list)
     read: set[tuple[int, str]] = dataclasses.field(default_factory=set)
-    unnamed: list[Suggestion] = dataclasses.field(default_factory=list)
-    implausible: list[tuple[Suggestion, RequestError]] = dataclasses.field(default_factory=list)
-    refused: list[tuple[Suggestion, RequestError]] = dataclasses.field(default_factory=list)
+    unnamed: list[Reading] = dataclasses.field(default_factory=list)
+    implausible: list[tuple[Reading, RequestError]] = dataclasses.field(default_factory=list)
+    refused: list[tuple[Reading, RequestError]] = dataclasses.field(default_factory=list)
 
     def follow_all(
-        self, error: RequestError, said: Suggestion, depth: int, *, is_answer: bool = False
-    ) -> Iterator[tuple[Suggestion, Coverage]]:
-        """Yields the suggestions of a refusal that work, each with what was said before, and their coverage.
+        self, error: RequestError, said: Reading, depth: int, *, is_answer: bool = False
+    ) -> Iterator[tuple[Reading, Coverage]]:
+        """Yields the readings of a refusal that work, each with what was said before, and their coverage.
 
         Args:
           error: the refusal.
-          said: the suggestion that led to it.
-          depth: largest number of further suggestions to add.
-          is_answer: whether that suggestion was one of several to a question about labels.
+          said: the reading that led to it.
+          depth: largest number of further readings to add.
+          is_answer: whether that reading was one of several to a question about labels.
         """
         found = set[str]()
         asks_labels = is_answer or any(one.settings.get("layout") == "image" for one in error.suggestions)
@@ -301,46 +301,46 @@ class _Trials:
             "a mapping reads it"
         )
 
-    def _follow(self, suggestion: Suggestion, depth: int, *, is_answer: bool) -> Iterator[tuple[Suggestion, Coverage]]:
+    def _follow(self, reading: Reading, depth: int, *, is_answer: bool) -> Iterator[tuple[Reading, Coverage]]:
         self.tried += 1
         is_late = self.offered and time.monotonic() - self.started > _MOST_SECONDS
         if self.tried > _MOST_TRIED or is_late:
             return
         try:
-            asked = change_request(self.spec, suggestion.settings)
+            asked = change_request(self.spec, reading.settings)
             if asked not in self.offered and (found := try_reading(asked, self._facts)) is not None:
                 self.offered.append(asked)
-                others = {name: value for name, value in suggestion.settings.items() if name not in _PLACES}
+                others = {name: value for name, value in reading.settings.items() if name not in _PLACES}
                 read = (found.meaning, repr(sorted(others.items())))
                 if found.is_whole and read in self.read:
                     return
                 self.read.add(read)
-                coverage = measure(self._facts, found, _name_files(suggestion.settings))
-                yield dataclasses.replace(suggestion, gives=describe_coverage(coverage)), coverage
+                coverage = measure(self._facts, found, _name_files(reading.settings))
+                yield dataclasses.replace(reading, gives=describe_coverage(coverage)), coverage
         except RequestError as error:
             if error.code == "masks_of_colors" and not error.suggestions:
                 # Only the user knows the classes of the colors.
-                self.unnamed.append(suggestion)
+                self.unnamed.append(reading)
             elif error.code == "missing_extra":
                 command = error.message.rpartition("need an extra: ")[2]
                 untried = measure(self._facts, _UNTRIED)
-                yield dataclasses.replace(suggestion, meaning=f"{suggestion.meaning}, after {command}"), untried
+                yield dataclasses.replace(reading, meaning=f"{reading.meaning}, after {command}"), untried
             elif error.code in _IMPLAUSIBLE:
                 # A format of boxes that do not fit their images is not the right one.
-                if "box_format" not in suggestion.settings:
-                    self.implausible.append((suggestion, error))
+                if "box_format" not in reading.settings:
+                    self.implausible.append((reading, error))
             elif depth:
                 offered = len(self.offered)
-                yield from self.follow_all(error, suggestion, depth - 1, is_answer=is_answer)
+                yield from self.follow_all(error, reading, depth - 1, is_answer=is_answer)
                 if offered == len(self.offered):
-                    self.refused.append((suggestion, error))
+                    self.refused.append((reading, error))
         except (BuildError, OSError) as error:
             if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
                 raise
 
 
-def _contradicts(one: Suggestion, said: Suggestion, error: RequestError, *, is_answer: bool) -> bool:
-    """Whether a suggestion takes back what was said before; see `_Trials.follow_all`."""
+def _contradicts(one: Reading, said: Reading, error: RequestError, *, is_answer: bool) -> bool:
+    """Whether a reading takes back what was said before; see `_Trials.follow_all`."""
     if said.settings.get("layout") == "image":
         return not _LABELS.isdisjoint(one.settings)
     if one.settings.get("layout") == "image":
@@ -506,12 +506,12 @@ def _refuse_rejected(refs: Sequence[SampleRef], rejected: int, *, may_be_few: bo
     reasons = sorted((ref.key, ref.failure) for ref in refs if ref.failure)
     found = []
     if may_be_words:
-        found.append(Suggestion("also words such as None and NA as classes", {"missing_values": ""}))
+        found.append(Reading("also words such as None and NA as classes", {"missing_values": ""}))
     are_masks = bool(reasons) and {code for _, (code, _) in reasons} == {FailureReason.MASK_MISSING.value}
     share = share_above(rejected, len(refs))
     if may_be_few and share <= (_MOST_UNMASKED if are_masks else _MOST_FAILED):
         meaning = "all images but those without a mask" if are_masks else "all samples but those that are rejected"
-        found.append(Suggestion(meaning, {"max_failures": share}))
+        found.append(Reading(meaning, {"max_failures": share}))
     if reasons or found:
         _, (code, message) = reasons[0] if reasons else ("", (_SAME_KEYS, "samples have the same key"))
         raise RequestError(message, found, code=code)

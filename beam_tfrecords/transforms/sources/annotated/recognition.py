@@ -12,7 +12,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
-from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError, SampleError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.fields import CAPTIONS
 from beam_tfrecords.transforms.objects.objects import Objects
@@ -57,8 +57,8 @@ _MOST_NUMBERS = 8
 _MOST_SHARE = 1.5
 
 
-def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
-    """Yields a suggestion for each mapping of ours that fits the documents of an input.
+def suggest_mappings(inputs: Sequence[str]) -> Iterator[Reading]:
+    """Yields a reading for each mapping of ours that fits the documents of an input.
 
     Args:
       inputs: values of the setting `input`.
@@ -97,8 +97,8 @@ def suggest_mappings(inputs: Sequence[str]) -> Iterator[Suggestion]:
         yield suggest_mapping(name, {**({"layout": layouts[name]} if layouts[name] else {}), **root})
 
 
-def suggest_mapping(name: str, settings: Mapping[str, Any] | None = None) -> Suggestion:
-    """Returns the suggestion to read a mapping of ours, with further settings and the layout of what all objects have.
+def suggest_mapping(name: str, settings: Mapping[str, Any] | None = None) -> Reading:
+    """Returns the reading by a mapping of ours, with further settings and the layout of what all objects have.
 
     Quads and turned boxes get a layout with their corners; users may want other layouts for other polygons.
     """
@@ -112,7 +112,7 @@ def suggest_mapping(name: str, settings: Mapping[str, Any] | None = None) -> Sug
     what = f"the {'objects' if kinds else 'labels'} of {name}"
     if CAPTIONS in mapping.values:
         what = f"the captions in {mapping.documents}"
-    return Suggestion(f"the images with {what}", {"mapping": name, **layout, **(settings or {})})
+    return Reading(f"the images with {what}", {"mapping": name, **layout, **(settings or {})})
 
 
 def list_some(folder: str) -> list[storage.FileEntry]:

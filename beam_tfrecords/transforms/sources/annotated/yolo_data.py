@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import FailureReason, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.class_list import list_classes
 from beam_tfrecords.transforms.sources.annotated.yolo_labels import read_text
 from beam_tfrecords.transforms.sources.class_files import YOLO_LIST, read_classes
@@ -167,7 +167,7 @@ def _data_file_in(folder: str) -> str | None:
     if len(found) > 1:
         raise RequestError(
             f"{quote_input(folder)} has several data files",
-            [Suggestion(storage.basename(path), {"input": path}) for path in found],
+            [Reading(storage.basename(path), {"input": path}) for path in found],
             code="several_data_files",
         )
     return next(iter(found), None)
@@ -283,7 +283,7 @@ def _refuse(path: str, tried: Iterable[str], places: YoloPaths, *, leads_outside
     """Returns the error for a data file with a path that does not exist, or leads outside the request's folders."""
     problems = [f"there is no {' or '.join(map(printable, tried))}"] if tried else []
     problems += [f"files outside {' and '.join(dict.fromkeys(places.roots))} are not read"] if leads_outside else []
-    # Makes no suggestion, because checking one would access files outside the allowed folders.
+    # Offers nothing, because trying it would access files outside the allowed folders.
     either = ", or set `allow_outside_root` to read every file that it names" if leads_outside else ""
     return RequestError(
         f"{quote_input(places.input)} names {shorten(path)}, but {', and '.join(problems)}; name its folder "

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import FailureReason, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.members import Member, member_path
 from beam_tfrecords.storage.tar_archive import TarReader, open_tar
@@ -290,7 +290,7 @@ def _choose_label(start: _Start, settings: TableSettings, needs: Needs) -> str |
         return choose_label(start, settings, needs, first=("cls",), lacks="no .cls and no field 'label'")
     except RequestError as error:
         texts = {"label_column": _TEXTS, "label_type": LabelType.TEXT.value}
-        captions = [Suggestion("the texts of .txt as captions", texts)] if _TEXTS in start.columns else []
+        captions = [Reading("the texts of .txt as captions", texts)] if _TEXTS in start.columns else []
         raise RequestError(error.message, [*captions, *error.suggestions], code=error.code) from None
 
 

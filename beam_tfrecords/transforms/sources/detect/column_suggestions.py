@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.errors import Reading
 from beam_tfrecords.transforms.sources.detect.box_columns import find_sides, has_box_names
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name, is_mask_name, may_be_label
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_names
@@ -47,7 +47,7 @@ _PIXELS = re.compile(r"\d+(?: \d+){63,}")
 
 def column_suggestions(
     table: Table, *, image: str | None, needs_image: bool, needs_label: bool, needs_boxes: bool = True
-) -> list[Suggestion]:
+) -> list[Reading]:
     """Suggests settings that read a table, based on its first rows.
 
     Args:
@@ -58,7 +58,7 @@ def column_suggestions(
       needs_boxes: whether boxes come before labels.
 
     Returns:
-      Complete suggestions; none if nothing looks like images.
+      Complete readings; none if nothing looks like images.
 
     Raises:
       RequestError: the table contains the images themselves.
@@ -72,7 +72,7 @@ def column_suggestions(
     found: list[dict[str, Any]] = _find_images(table, cells, repeats=repeats) if needs_image else [{}]
     if has_boxes or not needs_label:
         what = "boxes in the images" if has_boxes else "images"
-        return [Suggestion(f"the {what} in {show_images(images)}", images) for images in found if images]
+        return [Reading(f"the {what} in {show_images(images)}", images) for images in found if images]
     return [
         dataclasses.replace(one, meaning=one.meaning + (f", the images in {show_images(images)}" if found[1:] else ""))
         for images in found
@@ -82,7 +82,7 @@ def column_suggestions(
 
 def _suggest_labels(
     table: Table, cells: Cells, rows: int, images: Mapping[str, Any], image: str | None
-) -> list[Suggestion]:
+) -> list[Reading]:
     """Suggests the labels of some images, and the images without labels."""
     images_of = cells.get(image or "", ())
     repeats = len(set(images_of)) < len(images_of)
@@ -101,18 +101,18 @@ def _suggest_labels(
         numbers = [name for name in unnamed if not counts(words := [*map(str, cells[name])]) and all_numbers(words)]
         found = [*all_as_numbers(numbers), *found] if {LABEL, *table.other_labels} <= {*numbers} else found
     found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
-    suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]
+    suggestions = [Reading(meaning, {**images, **labels}) for meaning, labels in found]
     if not any("label_columns" in one.settings for one in suggestions):
         # A single word of a class name is not a class.
         suggestions = [*_join_words(table, images)] or suggestions
     is_clear = not table.other_labels and any(
         may_be_label(str(one.settings.get("label_column"))) for one in suggestions
     )
-    without = Suggestion("the images without labels", {**images, "layout": "image"})
+    without = Reading("the images without labels", {**images, "layout": "image"})
     return [*suggestions, *([] if is_clear or "join" in images else [without])]
 
 
-def suggest_classes(table: Table) -> list[Suggestion]:
+def suggest_classes(table: Table) -> list[Reading]:
     """Suggests columns of words, or named like classes, that may have the classes of boxes."""
     read, rows = read_cells(table)
     found = [labels["label_column"] for _, labels in find_labels(read, rows) if labels.keys() == {"label_column"}]
@@ -123,17 +123,17 @@ def suggest_classes(table: Table) -> list[Suggestion]:
         if is_label_name(name) or not all_numbers([str(cell) for cell in cells[name] if cell is not None])
     ]
     names = names or find_words(read, rows)
-    return [Suggestion(f"the classes in column {name!r}", {"label_column": name}) for name in names]
+    return [Reading(f"the classes in column {name!r}", {"label_column": name}) for name in names]
 
 
-def _join_words(table: Table, images: Mapping[str, Any]) -> Iterator[Suggestion]:
-    """Yields the suggestions that take the rest of each line as one class, or as one text."""
+def _join_words(table: Table, images: Mapping[str, Any]) -> Iterator[Reading]:
+    """Yields the readings that take the rest of each line as one class, or as one text."""
     if table.has_words:
-        yield Suggestion("the rest of each line as its class", {"label_separator": "", "label_column": LABEL, **images})
-        yield Suggestion("the rest of each line as a text", {"label_type": "text", "label_column": LABEL, **images})
+        yield Reading("the rest of each line as its class", {"label_separator": "", "label_column": LABEL, **images})
+        yield Reading("the rest of each line as a text", {"label_type": "text", "label_column": LABEL, **images})
 
 
-def suggest_values(table: Table, *, are_numbers: bool) -> list[Suggestion]:
+def suggest_values(table: Table, *, are_numbers: bool) -> list[Reading]:
     """Suggests columns of labels that are numbers, also lists of them, or texts.
 
     Args:
@@ -147,7 +147,7 @@ def suggest_values(table: Table, *, are_numbers: bool) -> list[Suggestion]:
         words = [str(cell) for cell in cells if cell is not None]
         if (role is Role.VECTOR or all_numbers(words)) if are_numbers else role is Role.TEXT:
             meaning = "numbers" if are_numbers else "texts"
-            suggestions.append(Suggestion(f"the {meaning} in column {name!r}", {"label_column": name}))
+            suggestions.append(Reading(f"the {meaning} in column {name!r}", {"label_column": name}))
     return suggestions[:_MOST_VALUES]
 
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE
 from beam_tfrecords.transforms.sources.detect.box_columns import describe_boxes, find_boxes
@@ -241,7 +241,7 @@ def _refuse_unclear_classes(table: Table, others: Collection[str | None]) -> Non
         raise RequestError(
             f"{quote_input(table.path)} has boxes and {what} their classes ({names}); name one with `label_column`; "
             f"{available(table)}",
-            [*found, Suggestion("boxes of one class", {"class_names": ONLY_CLASS})],
+            [*found, Reading("boxes of one class", {"class_names": ONLY_CLASS})],
             code="unclear_label_column",
         )
 
@@ -318,7 +318,7 @@ def _refuse_other_labels(table: Table, label: str, settings: TableSettings, *, i
     )
 
 
-def _suggest_values(table: Table, settings: TableSettings) -> list[Suggestion]:
+def _suggest_values(table: Table, settings: TableSettings) -> list[Reading]:
     """Suggests columns of labels of the type that the request states; [] for classes."""
     is_class = settings.label_type is LabelType.CLASS
     return [] if is_class else suggest_values(table, are_numbers=settings.label_type is LabelType.FLOAT)
@@ -334,7 +334,7 @@ def _refuse_other_cells(table: Table, label: str, *, image: str | None) -> None:
         for one in column_suggestions(table, image=image, needs_image=False, needs_label=True)
     ]
     if role is Role.VECTOR:
-        vectors = Suggestion(f"the numbers in column {label!r}", {"label_column": label, "label_type": "float"})
+        vectors = Reading(f"the numbers in column {label!r}", {"label_column": label, "label_type": "float"})
         suggestions = [vectors, *suggestions]
     raise RequestError(
         f"{quote_input(table.path)}: column {label!r} has {role.value} in place of classes; name the column of the "

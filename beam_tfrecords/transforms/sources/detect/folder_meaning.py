@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
+from beam_tfrecords.errors import FailureReason, Reading, RequestError
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, find_prefix
@@ -79,7 +79,7 @@ class FolderMeaning:
             meaning, path, said = self._find(f"{key}/")
             split = meaning.place(path)[1]
             if folder.images and split not in (None, said):
-                by_folders = Suggestion("the splits of the folders", {"input": list(inputs.paths)})
+                by_folders = Reading("the splits of the folders", {"input": list(inputs.paths)})
                 raise RequestError(
                     f"an input is declared as {said}, but its folder {printable(key)} looks like {split}; expected one "
                     "split in each input",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK
 from beam_tfrecords.transforms.sources.detect.column_names import (
     IMAGE_NAMES,
@@ -112,7 +112,7 @@ def find_image_column(columns: Sequence[str]) -> str | None:
     return next(find_usual(columns, IMAGE_NAMES), None)
 
 
-def suggest_images(found: Sequence[str], cells: Mapping[str, Sequence[Any]], what: str) -> list[Suggestion]:
+def suggest_images(found: Sequence[str], cells: Mapping[str, Sequence[Any]], what: str) -> list[Reading]:
     """Suggests all columns with images, and each of them; one of those with the same names of files.
 
     Args:
@@ -124,10 +124,8 @@ def suggest_images(found: Sequence[str], cells: Mapping[str, Sequence[Any]], wha
     files = {name: [posixpath.basename(str(cell)) for cell in cells.get(name, ())] or [name] for name in found}
     several = sorted({str(files[name]): name for name in found}.values(), key=found.index)
     alone = [name for name in found if not cells or name == next(one for one in found if cells[one] == cells[name])]
-    together = Suggestion(
-        f"the images in {what}s {' and '.join(map(repr, several))}", {"image_column": ",".join(several)}
-    )
-    each = [Suggestion(f"the images in {what} {name!r}", {"image_column": name}) for name in alone[:_MOST_IMAGES]]
+    together = Reading(f"the images in {what}s {' and '.join(map(repr, several))}", {"image_column": ",".join(several)})
+    each = [Reading(f"the images in {what} {name!r}", {"image_column": name}) for name in alone[:_MOST_IMAGES]]
     return [together, *each] if len(several) > 1 else each
 
 

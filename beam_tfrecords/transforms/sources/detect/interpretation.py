@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.errors import Reading
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.sources.detect.names import is_known, normalize
 from beam_tfrecords.transforms.sources.names import printable
@@ -132,12 +132,12 @@ class UnclearError(Exception):
 
     Attributes:
       found: description of the ambiguity, for the message.
-      answers: suggestions; of those of one meaning, the first that works is used.
+      answers: readings; of those of one meaning, the first that works is used.
       code: code of the `RequestError` that it becomes.
       has_lists: whether lists give labels that the folders lack, so that the answers are better than the lists alone.
     """
 
-    def __init__(self, found: str, answers: Sequence[Suggestion] = (), *, code: str, has_lists: bool = False) -> None:
+    def __init__(self, found: str, answers: Sequence[Reading] = (), *, code: str, has_lists: bool = False) -> None:
         super().__init__(found)
         self.code = code
         self.has_lists = has_lists

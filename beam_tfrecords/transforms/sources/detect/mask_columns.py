@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
 from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
@@ -60,7 +60,7 @@ def find_masks(
         raise RequestError(
             f"{quote_input(table.path)} has several columns with masks of objects ({', '.join(found)}); name one with "
             f"`mask_column`; {available(table)}",
-            [Suggestion(f"the masks in column {name!r}", {"mask_column": name}) for name in found],
+            [Reading(f"the masks in column {name!r}", {"mask_column": name}) for name in found],
             code="several_mask_columns",
         )
     if not found:
@@ -109,8 +109,8 @@ def _refuse_layout(table: Table, column: str, role: Role) -> RequestError:
         f"{quote_input(table.path)}: column {column!r} has {what}, which can be a mask for each image or "
         "for each object; expected a `layout`",
         [
-            Suggestion("a mask of the classes for each image", {"layout": "segmentation"}),
-            Suggestion("boxes and a mask for each object", {"layout": "detection_masks"}),
+            Reading("a mask of the classes for each image", {"layout": "segmentation"}),
+            Reading("boxes and a mask for each object", {"layout": "detection_masks"}),
         ],
         code="unclear_masks",
     )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError, SampleError
 from beam_tfrecords.nearest import find_near
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.storage.threads import map_in_threads
@@ -75,7 +75,7 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: f
         _refuse_some_missing(table, columns, names, roots, most)
         return
     found = _choose(table, columns, next(_suggestions(table, columns, names, roots[-1]), None))
-    is_clear = any(isinstance(one, Suggestion) for one in found)
+    is_clear = any(isinstance(one, Reading) for one in found)
     joined = [] if is_clear else [*_join(table, columns, names, roots[-1])]
     if found:
         raise _refusal(table.path, names, roots, *found, *joined)
@@ -138,7 +138,7 @@ def _refuse_some_missing(
         f"{_describe_nearest(missing[0], roots[-1])}",
         [
             *(() if any("/" in name for name in missing) else _join(table, columns, names, roots[-1])),
-            *([Suggestion("all rows but those without an image", few)] if few else []),
+            *([Reading("all rows but those without an image", few)] if few else []),
         ],
         code="missing_images",
     )
@@ -190,7 +190,7 @@ def refuse_missing_names(
             continue
         # Leading folders of another machine are dropped.
         if changed == names[0] or (images is None and names[0].replace("\\", "/").endswith(f"/{changed}")):
-            raise _refusal(path, names, roots, Suggestion(f"the images in {folder}", where))
+            raise _refusal(path, names, roots, Reading(f"the images in {folder}", where))
         if images is None:
             raise _refusal(path, names, roots, _describe_change(changed, names[0], folder, roots[-1]))
     if images is None and not storage.is_folder(roots[-1]):
@@ -215,18 +215,18 @@ def _refusal(
     path: str,
     names: Sequence[str],
     roots: Sequence[str],
-    found: Suggestion | str = "",
-    *more: Suggestion | str,
+    found: Reading | str = "",
+    *more: Reading | str,
     asked: int = 0,
 ) -> RequestError:
-    """Returns the refusal, with suggestions or with advice."""
+    """Returns the refusal, with readings or with advice."""
     advice = found or "`image_root` names the folder that the paths of the images are relative to"
     if not found and storage.is_folder(roots[-1]) and not storage.has_scheme(roots[-1]):
         advice = f"{_describe_nearest(names[0], roots[-1])}; {advice}"
     return RequestError(
         f"{quote_input(path)}: none of {asked or f'the first {len(names):,}'} images is there, such as "
         f"{shorten(storage.join(roots[-1], names[0]))}{f'; {advice}' if isinstance(advice, str) else ''}",
-        [one for one in (found, *more) if isinstance(one, Suggestion)],
+        [one for one in (found, *more) if isinstance(one, Reading)],
         code="missing_images",
     )
 
@@ -256,47 +256,47 @@ def _pattern_of(columns: Columns) -> str:
     return next(iter(columns.patterns.values()), f"{{{columns.image}}}")
 
 
-def _choose(table: Table, columns: Columns, found: Suggestion | str | None) -> list[Suggestion | str]:
-    """Returns a suggestion for the stems in the image column, or those for other columns that name images better."""
-    is_path = isinstance(found, Suggestion) and "image_path" not in found.settings
+def _choose(table: Table, columns: Columns, found: Reading | str | None) -> list[Reading | str]:
+    """Returns a reading for the stems in the image column, or those for other columns that name images better."""
+    is_path = isinstance(found, Reading) and "image_path" not in found.settings
     if is_path or len(columns.images or columns.patterns) != 1:
         return [] if found is None else [found]
     cells, _ = read_cells(table)
-    image = [columns.image] if columns.image and isinstance(found, Suggestion) else []
+    image = [columns.image] if columns.image and isinstance(found, Reading) else []
     others = {name: some for name, some in cells.items() if name in image or name not in columns.needed}
-    named: list[Suggestion | str] = []
+    named: list[Reading | str] = []
     for name, path in find_stems(table, others, known=image):
         if found and name in image:
             named.append(found)
         elif "image_path" in path:
             path = {**path, "image_column": None, "image_root": None}
-            named.append(Suggestion(f"the images that are named by {name!r}", path))
+            named.append(Reading(f"the images that are named by {name!r}", path))
     return named or ([found] if found else [])
 
 
-def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str) -> Iterator[Suggestion | str]:
+def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str) -> Iterator[Reading | str]:
     written = _pattern_of(columns)
     # With one image per row, the path can be given as `image_path`.
     is_one = len(columns.images or columns.patterns) == 1
     for path in _add_folders(table, written, root) if is_one else ():
-        yield Suggestion(f"the images at {path}", {"image_path": path, "image_column": None})
+        yield Reading(f"the images at {path}", {"image_path": path, "image_column": None})
     advice = ""
     for changed, folder in _find_changes(names, root, storage.dirname(table.path)):
         where = {"image_root": folder} if folder != root else {}
         extension = changed.removeprefix(names[0])
         if not extension:
-            yield Suggestion(f"the images in {folder}", where)
+            yield Reading(f"the images in {folder}", where)
         elif is_one and extension in _EXTENSIONS:
             settings = {"image_path": written + extension, "image_column": None, **where}
-            yield Suggestion(f"the images with {extension}", settings)
+            yield Reading(f"the images with {extension}", settings)
         else:
             advice = advice or _describe_change(changed, names[0], folder, root)
     if advice:
         yield advice
 
 
-def _join(table: Table, columns: Columns, names: Sequence[str], root: str) -> Iterator[Suggestion]:
-    """Yields suggestions that join a table with the images that have the names in its paths, in folders or archives."""
+def _join(table: Table, columns: Columns, names: Sequence[str], root: str) -> Iterator[Reading]:
+    """Yields readings that join a table with the images that have the names in its paths, in folders or archives."""
     keys, beside = pattern_columns(_pattern_of(columns)), storage.dirname(table.path)
     if len(keys) != 1 or len(columns.images) > 1 or columns.boxes or columns.objects:
         return
@@ -309,7 +309,7 @@ def _join(table: Table, columns: Columns, names: Sequence[str], root: str) -> It
     plain = dict.fromkeys(("image_column", "image_path", "image_root", "source", "allow_outside_root"))
     if not places or all(stem_of(name.replace("\\", "/")) in places for name in names):
         for one in inputs:
-            yield Suggestion(f"the images in {show_images(one)}", {**one, "join_key": keys, **labels, **plain})
+            yield Reading(f"the images in {show_images(one)}", {**one, "join_key": keys, **labels, **plain})
 
 
 def _add_folders(table: Table, written: str, root: str) -> Iterator[str]:

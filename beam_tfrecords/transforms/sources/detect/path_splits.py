@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.sources.detect.names import named_split, without_split
 from beam_tfrecords.transforms.sources.names import printable
@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, name_split
 
 # Deeper folders are not examined.
 MOST_DEPTH = 16
-# Names to keep at each depth: a message shows some of them, and a suggestion needs all.
+# Names to keep at each depth: a message shows some of them, and a reading needs all.
 _MOST_NAMES = 12
 _MOST_SHOWN = 5
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,8}$")
@@ -215,7 +215,7 @@ class PathSplits:
             raise RequestError(
                 f"the path {printable(path)} has folders of several splits; put all samples in one split with "
                 "`splits=train=1`, or name the splits in a split column or by one input for each",
-                [Suggestion("all samples in one split", ALL_IN_ONE)],
+                [Reading("all samples in one split", ALL_IN_ONE)],
                 code="contradicting_splits",
             )
         return found.pop() if found else None
@@ -249,7 +249,7 @@ def judge_splits(words: PathWords, inputs: WordsOf) -> PathSplits | None:
         raise RequestError(
             f"{inputs.where} has the name of the split {by_name}, and its paths name the split {by_folder}",
             [
-                Suggestion(f"the split {split}", {"input": f"{split}={path}"})
+                Reading(f"the split {split}", {"input": f"{split}={path}"})
                 for path in inputs.prefixes
                 for split in (by_name, by_folder)
             ],
@@ -281,8 +281,8 @@ def _ask(depth: Depth, number: int, total: int, inputs: WordsOf) -> RequestError
         named = [f"{split}={path}" for path, split in found.items() if split]
         every = [f"{split or DEFAULT_SPLIT}={path}" for path, split in found.items()]
         suggestions = [
-            Suggestion("the inputs that are splits", {"input": named}),
-            Suggestion(f"the other inputs as {DEFAULT_SPLIT}", {"input": every}),
+            Reading("the inputs that are splits", {"input": named}),
+            Reading(f"the other inputs as {DEFAULT_SPLIT}", {"input": every}),
         ]
     else:
         suggestions = _select(depth, total, inputs)
@@ -290,21 +290,21 @@ def _ask(depth: Depth, number: int, total: int, inputs: WordsOf) -> RequestError
     return RequestError(
         f"{inputs.where}: {have} in the paths of {sum(depth.splits.values()):,} of {total:,} samples look like splits, "
         f"and the folders of the others do not ({lack})",
-        [*suggestions, Suggestion("all samples in one split", ALL_IN_ONE)],
+        [*suggestions, Reading("all samples in one split", ALL_IN_ONE)],
         code="unclear_splits",
     )
 
 
-def _select(depth: Depth, total: int, inputs: WordsOf) -> list[Suggestion]:
+def _select(depth: Depth, total: int, inputs: WordsOf) -> list[Reading]:
     """Suggests only the samples with split words, if globs match their paths."""
     if inputs.by_image:
         return []
     meaning = f"the samples in {_show(depth.names[True])}"
     if depth.knows(False) and sum(depth.counts.values()) == total:
         globs = [glob.escape(name) for name in depth.names[False]]
-        return [Suggestion(meaning, {"exclude": [*inputs.exclude, *globs]})]
+        return [Reading(meaning, {"exclude": [*inputs.exclude, *globs]})]
     if depth.knows(True) and not inputs.include:
-        return [Suggestion(meaning, {"include": [*map(glob.escape, depth.names[True])]})]
+        return [Reading(meaning, {"include": [*map(glob.escape, depth.names[True])]})]
     return []
 
 
@@ -314,7 +314,7 @@ def _contradicts(depth: Depth, inputs: WordsOf) -> RequestError:
     return RequestError(
         f"{inputs.where}: column {inputs.column!r} says {stated} for {count:,} samples whose paths say {split} "
         f"({_show(depth.names[True])}); name the column with `split_column` if it is right",
-        [Suggestion("the splits of the column", {"split_column": inputs.column})],
+        [Reading("the splits of the column", {"split_column": inputs.column})],
         code="contradicting_splits",
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import FailureReason, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.sources.detect.column_names import SPLIT_NAMES as COLUMN_NAMES
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -178,10 +178,10 @@ def _are_unclear(column: str, counts: Counter[str]) -> bool:
 def _unclear_words(table: Table, column: str, counts: Counter[str]) -> RequestError:
     suggestions = []
     if mapping := _map_words(counts):
-        suggestions.append(Suggestion("these words are the splits", {"splits": _write_rule(mapping)}))
+        suggestions.append(Reading("these words are the splits", {"splits": _write_rule(mapping)}))
     if None not in map(name_split, counts):
-        suggestions.append(Suggestion("each word is a split of its own", {"split_column": column}))
-    suggestions.append(Suggestion("no splits from the column", {"split_column": ""}))
+        suggestions.append(Reading("each word is a split of its own", {"split_column": column}))
+    suggestions.append(Reading("no splits from the column", {"split_column": ""}))
     unknown = [word for word, _ in counts.most_common() if word.lower() not in SPLIT_NAMES]
     shown = ", ".join(map(repr, unknown[:5])) + (", …" if len(unknown) > 5 else "")
     return RequestError(
@@ -279,7 +279,7 @@ def _refuse_other_splits(table: Table, column: str, others: Sequence[str]) -> No
     raise RequestError(
         f"{quote_input(table.path)}: columns {column!r} and {other!r} give different splits; name one with "
         "`split_column`",
-        [Suggestion(f"the splits in column {name!r}", {"split_column": name}) for name in (column, other)],
+        [Reading(f"the splits in column {name!r}", {"split_column": name}) for name in (column, other)],
         code="unclear_split_column",
     )
 

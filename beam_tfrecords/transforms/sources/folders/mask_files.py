@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import FailureReason, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
@@ -176,7 +176,7 @@ class MaskFiles:
             f"{where}: no image has a mask; expected one of the same name in {self.folder}, and found "
             f"{printable(image)} and {printable(mask)}; `mask_suffix` and `image_suffix` say what their names have at "
             "their ends",
-            [Suggestion("the images with these masks", settings)] if settings and is_whole else [],
+            [Reading("the images with these masks", settings)] if settings and is_whole else [],
             code="missing_masks",
         )
 

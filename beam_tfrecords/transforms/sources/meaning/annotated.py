@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.errors import Reading
 from beam_tfrecords.transforms.refs.sample_refs import MASK
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.interpretation import (
@@ -150,20 +150,20 @@ def _refuse_ending(ending: str, tree: FolderTree, request: Request) -> UnclearEr
             *_with_masks(request, suffixed),
             # With a mask of the image's own name, the others are not those of all objects.
             *(objects[:1] if suffixed else objects),
-            Suggestion("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]}),
+            Reading("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]}),
         ],
         code="images_and_masks",
     )
 
 
-def all_are_classes(names: Sequence[str]) -> list[Suggestion]:
+def all_are_classes(names: Sequence[str]) -> list[Reading]:
     """Suggests using all folders as classes."""
     are_plain = not any(
         "," in name or name != name.strip() or (is_container(name) and name[-1:].isdecimal()) for name in names
     )
     if not 1 < len(names) <= _MOST_CLASSES or not are_plain:
         return []
-    return [Suggestion("all folders as classes", {"class_names": ",".join(names)})]
+    return [Reading("all folders as classes", {"class_names": ",".join(names)})]
 
 
 def _describe_jpeg(masks: Sequence[str]) -> str:
@@ -182,7 +182,7 @@ def _note_twins(twins: Sequence[Twins], request: Request) -> str:
     )
 
 
-def _of_parts(parts: Sequence[str], request: Request) -> list[Suggestion]:
+def _of_parts(parts: Sequence[str], request: Request) -> list[Reading]:
     """Suggests using one of the images in each folder as the mask of another: label of img, beside label_viz."""
     masks = sorted(filter(names_annotations, parts), key=len)
     images = [one for one in parts if one not in masks]
@@ -196,8 +196,8 @@ def _refuse_families(
     found: str,
     globs: Sequence[str],
     request: Request,
-    masks: Sequence[Suggestion] = (),
-    classes: Sequence[Suggestion] = (),
+    masks: Sequence[Reading] = (),
+    classes: Sequence[Reading] = (),
     base: str = "",
     **settings: str,
 ) -> UnclearError:
@@ -216,7 +216,7 @@ def _refuse_families(
     kept = ["*"] if "*" in globs else globs
     others = {one: [other for other in globs if other not in (one, "*")] for one in kept}
     answers = [
-        Suggestion(
+        Reading(
             "the images without these words" if one == "*" else f"the images {one}",
             {"exclude": [*request.spec.exclude, *left], **settings},
         )
@@ -229,7 +229,7 @@ def _refuse_families(
     return UnclearError(found, [*masks, *pairs, *classes, *answers], code="images_and_masks")
 
 
-def _as_kinds(globs: Sequence[str], request: Request, labels: Mapping[str, str]) -> list[Suggestion]:
+def _as_kinds(globs: Sequence[str], request: Request, labels: Mapping[str, str]) -> list[Reading]:
     """Suggests joining the images of one thing of all kinds; [] if the globs do not tell these apart.
 
     Args:
@@ -248,7 +248,7 @@ def _as_kinds(globs: Sequence[str], request: Request, labels: Mapping[str, str])
     return [dataclasses.replace(pairs, settings={**pairs.settings, **labels})]
 
 
-def _with_classes(tree: FolderTree, request: Request, base: str) -> list[Suggestion]:
+def _with_classes(tree: FolderTree, request: Request, base: str) -> list[Reading]:
     """Suggests using all images, with the folders in a folder as their classes, if these hold no others."""
     names = tree.below(base)
     are_others = any(tree.below(join(base, name)) or is_container(name) or split_in_name(name) for name in names)
@@ -281,11 +281,11 @@ def _refuse_twins(twins: Sequence[Twins], tree: FolderTree, request: Request) ->
         inputs = [_glob_folders(family, request) for family in families]
         shown = [f"the folders {folder}" for folder in folders]
     answers = [
-        Suggestion(f"the images in {which}", {"input": one_or_all(paths)})
+        Reading(f"the images in {which}", {"input": one_or_all(paths)})
         for which, paths in zip(shown, inputs, strict=True)
         if paths
     ]
-    masks: list[Suggestion] = []
+    masks: list[Reading] = []
     if are_few and all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
         drawn = {"mask_root": one_or_all([*map(request.path, families[-1])]), **twins[0].suffixes}
         masks = [
@@ -300,7 +300,7 @@ def _refuse_twins(twins: Sequence[Twins], tree: FolderTree, request: Request) ->
     parents = {path.rpartition("/")[0] for path in twins[0].folders} if len(twins) == 1 else set[str]()
     beside = tree.below(*parents) if len(parents) == 1 else ()
     every = ",".join(dict.fromkeys([*folders, *beside]))
-    classes = [Suggestion("all folders as classes", {"class_names": every})] if may_be else []
+    classes = [Reading("all folders as classes", {"class_names": every})] if may_be else []
     pairs = _as_pairs(twins, request)
     # Views are pairs rather than classes.
     named = [*pairs, *classes] if len(twins) == 1 or twins[0].are_views else [*classes, *pairs]
@@ -313,7 +313,7 @@ def _refuse_twins(twins: Sequence[Twins], tree: FolderTree, request: Request) ->
     )
 
 
-def _as_pairs(twins: Sequence[Twins], request: Request) -> list[Suggestion]:
+def _as_pairs(twins: Sequence[Twins], request: Request) -> list[Reading]:
     """Suggests joining the images of the folders that have one name."""
     families = [*zip(*(one.folders for one in twins), strict=True)]
     names = [re.sub(r"\W+", "_", storage.basename(family[0])).lower() for family in families]
@@ -326,10 +326,10 @@ def _as_pairs(twins: Sequence[Twins], request: Request) -> list[Suggestion]:
     return [_join_images([f"{name}={path}" for name, (path,) in zip(names, paths, strict=True)])]
 
 
-def _join_images(named: Sequence[str]) -> Suggestion:
+def _join_images(named: Sequence[str]) -> Reading:
     """Suggests making one sample of the images that have the same name in several places, such as left=DIR."""
     what = "each pair of images" if len(named) == 2 else f"each {len(named)} images of one name"
-    return Suggestion(f"{what} as one sample", {"input": None, "images": ",".join(named)})
+    return Reading(f"{what} as one sample", {"input": None, "images": ",".join(named)})
 
 
 def _glob_folders(paths: Sequence[str], request: Request) -> list[str]:
@@ -373,7 +373,7 @@ def exclude(paths: Sequence[str], request: Request, tree: FolderTree) -> dict[st
     return {"exclude": [*request.spec.exclude, *_globs_of(paths, request, tree)]}
 
 
-def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[Suggestion]:
+def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[Reading]:
     """Suggests using the masks in all the folders, or in the folders of each name."""
     assert request.root is not None
     if objects := _find_object_masks(tree, found, request):
@@ -381,7 +381,7 @@ def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> lis
     masks = find_masks(tree, found, request.root)
     if masks is not None:
         return _with_masks(request, masks)
-    answers: list[Suggestion] = []
+    answers: list[Reading] = []
     if not all(is_mask_folder(storage.basename(path)) for path in found):
         return answers
     names = sorted(set(map(storage.basename, found)), key=lambda name: (bool(_OBJECTS.search(name)), name))
@@ -389,11 +389,11 @@ def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> lis
         chosen = [path for path in found if storage.basename(path) == name]
         masks = find_masks(_without_folders(tree, {*found} - {*chosen}), chosen, request.root)
         meaning = f"the images with their masks in {name}"
-        answers += [Suggestion(meaning, one.settings) for one in _with_masks(request, masks)]
+        answers += [Reading(meaning, one.settings) for one in _with_masks(request, masks)]
     return answers
 
 
-def _find_object_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[Suggestion]:
+def _find_object_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[Reading]:
     """Suggests using files as masks of objects, by folders for each image, or by the image's name and a number."""
     others = _without_folders(tree, found)
     stems = {posixpath.splitext(name)[0] for _, folder in others.walk() for _, name in folder.names}
@@ -408,13 +408,13 @@ def _find_object_masks(tree: FolderTree, found: Sequence[str], request: Request)
     return _with_object_masks(request, {"input": request.path(images[0]), "mask_root": request.path(found[0])})
 
 
-def _with_object_masks(request: Request, settings: dict[str, Any]) -> list[Suggestion]:
+def _with_object_masks(request: Request, settings: dict[str, Any]) -> list[Reading]:
     """Suggests using the images with a mask for each object, unless the request already sets mask settings."""
     if request.root is None or request.spec.mask_settings:
         return []
     return [
-        Suggestion("boxes and a mask for each object", {**settings, "layout": "detection_masks"}),
-        Suggestion("a mask of the objects for each image", {**settings, "layout": "segmentation"}),
+        Reading("boxes and a mask for each object", {**settings, "layout": "detection_masks"}),
+        Reading("a mask of the objects for each image", {**settings, "layout": "segmentation"}),
     ]
 
 
@@ -423,7 +423,7 @@ def _without_folders(tree: FolderTree, paths: Iterable[str]) -> FolderTree:
     return tree.select(lambda path: not path.startswith(starts))
 
 
-def _with_masks_beside(tree: FolderTree, extensions: Sequence[str], request: Request) -> list[Suggestion]:
+def _with_masks_beside(tree: FolderTree, extensions: Sequence[str], request: Request) -> list[Reading]:
     """Suggests using the images with one of the extensions as masks of the others if they look like masks."""
     if request.root is None:
         return []
@@ -432,14 +432,14 @@ def _with_masks_beside(tree: FolderTree, extensions: Sequence[str], request: Req
     return _with_masks(request, {"mask_suffix": drawn[0]}) if len(drawn) == len(extensions) - 1 == 1 else []
 
 
-def _with_masks(request: Request, settings: dict[str, Any] | None) -> list[Suggestion]:
+def _with_masks(request: Request, settings: dict[str, Any] | None) -> list[Reading]:
     """Suggests using the images with masks, unless the request already sets mask settings."""
     if settings is None or request.root is None or request.spec.mask_settings:
         return []
-    return [Suggestion("the images with their masks", {**settings, "layout": "segmentation"})]
+    return [Reading("the images with their masks", {**settings, "layout": "segmentation"})]
 
 
-def _without(others: FolderTree, request: Request, base: str, found: Sequence[str]) -> list[Suggestion]:
+def _without(others: FolderTree, request: Request, base: str, found: Sequence[str]) -> list[Reading]:
     """Suggests using the images without the annotations in some folders.
 
     Args:
@@ -455,9 +455,9 @@ def _without(others: FolderTree, request: Request, base: str, found: Sequence[st
         below = others.below(base)
         is_beside = all(path.rpartition("/")[0] == base for path in found)
         if len(below) == 1 and is_beside:
-            return [Suggestion(meaning, {"input": request.path(join(base, below[0]))})]
+            return [Reading(meaning, {"input": request.path(join(base, below[0]))})]
     settings = exclude(found, request, others)
-    return [Suggestion(meaning, settings)] if len(settings["exclude"]) <= _MOST_GLOBS else []
+    return [Reading(meaning, settings)] if len(settings["exclude"]) <= _MOST_GLOBS else []
 
 
 def _annotation_folders(tree: FolderTree, request: Request) -> list[str]:

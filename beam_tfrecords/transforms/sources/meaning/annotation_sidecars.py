@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.errors import Reading
 from beam_tfrecords.transforms.sources.class_files import YOLO_LIST
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, split_in_name
@@ -40,7 +40,7 @@ _MOST_FILES = 16
 _MOST_EXPORTS = 3
 # Number of files to inspect; further folders are likely to have files of the same tool.
 _MOST_LOOKED_INTO = 4
-# Most image folders to list in a suggestion.
+# Most image folders to list in a reading.
 _MOST_FOLDERS = 24
 
 
@@ -157,8 +157,8 @@ def _annotates(tree: FolderTree, root: str, path: str) -> bool:
     )
 
 
-def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """Yields suggestions that read annotated objects instead of folder labels.
+def find_annotations(tree: FolderTree, request: Request) -> Iterator[Reading]:
+    """Yields readings of annotated objects instead of folder labels.
 
     Args:
       tree: the folders.
@@ -183,7 +183,7 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]
     for what, layout in kinds.items():
         if some := [(path, name) for path, name in every if what.split()[0] in name.lower()]:
             for one in _read_coco(tree, root, some):
-                yield Suggestion(f"the images with the {what} of COCO", {**one.settings, "layout": layout})
+                yield Reading(f"the images with the {what} of COCO", {**one.settings, "layout": layout})
     data_files = _data_files(tree, [root])
     for path, name in data_files:
         yield _objects(YOLO, {"input": _below([root], path, name)})
@@ -202,10 +202,10 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Suggestion]
     with_masks = [base for base in bases if tree.images(join(base, "SegmentationClass"))]
     if with_masks:
         settings = {**_read_voc(root, with_masks), "layout": "segmentation"}
-        yield Suggestion("the images with the masks of Pascal VOC", settings)
+        yield Reading("the images with the masks of Pascal VOC", settings)
 
 
-def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) -> Iterator[Suggestion]:
+def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) -> Iterator[Reading]:
     """Suggests reading COCO files with images next to them or in other folders."""
     settings: dict[str, Any] = {"input": [_below([root], path, name) for path, name in files]}
     has_objects = any(_OBJECT.search(_read_ends(path)) for path in settings["input"])
@@ -214,9 +214,9 @@ def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) ->
     masks = {name.removesuffix(".json") for _, name in files if "panoptic" in name.lower()}
     ends = [(one, one.rpartition("/")[2]) for one, folder in tree.walk() if folder.images]
     folders = [storage.join(root, one) for one, end in ends if end not in masks and not is_mask_folder(end)]
-    yield Suggestion(f"the images with the {what} of COCO", {**settings, **layout})
+    yield Reading(f"the images with the {what} of COCO", {**settings, **layout})
     if len(folders) <= _MOST_FOLDERS and not all(tree.images(path) for path, _ in files):
-        yield Suggestion(f"the images with the {what} of COCO", {**settings, "image_root": folders, **layout})
+        yield Reading(f"the images with the {what} of COCO", {**settings, "image_root": folders, **layout})
 
 
 def _coco_files(tree: FolderTree, roots: Sequence[str]) -> list[tuple[str, str]]:
@@ -261,8 +261,8 @@ def _read_voc(root: str, bases: Sequence[str]) -> dict[str, Any]:
     return {"input": paths if len(paths) > 1 else paths[0], "source": "voc"}
 
 
-def _objects(kind: str, settings: Mapping[str, Any]) -> Suggestion:
-    return Suggestion(f"the images with the objects of {kind}", {**settings, "layout": "detection"})
+def _objects(kind: str, settings: Mapping[str, Any]) -> Reading:
+    return Reading(f"the images with the objects of {kind}", {**settings, "layout": "detection"})
 
 
 def _below(roots: Sequence[str], path: str, name: str) -> str:

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
@@ -60,19 +60,19 @@ def list_rows(tree: FolderTree) -> list[str]:
     return [*list_tables(tree), *name_label_lists(tree)]
 
 
-def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Suggestion]]:
-    """Returns a message about possible label files next to the images, and suggestions that read them."""
+def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Reading]]:
+    """Returns a message about possible label files next to the images, and the readings of these."""
     return _describe_sidecars(tree, request), [*_read_sidecars(tree, request)]
 
 
-def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
-    """Yields suggestions that read files next to the images instead of folder labels."""
+def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Reading]:
+    """Yields readings of files next to the images instead of folder labels."""
     yield from find_annotations(tree, request)
     if request.by_folders:
         yield from (one for one, _ in itertools.islice(find_rows(tree, request), _MOST_TABLES))
 
 
-def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+def _find_samples(tree: FolderTree, request: Request) -> Iterator[Reading]:
     """Suggests a WebDataset for a tar archive with a text or JSON file beside each image."""
     archive = storage.archive_of(request.root) if request.root else None
     if archive is None or source_of_file(archive) != "tar":
@@ -81,10 +81,10 @@ def _find_samples(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     stems = {(path, stem) for path, stem, *_, extension in names if extension in ("json", "txt", "cls")}
     images = {(path, name.partition(".")[0]) for path, folder in tree.walk() for _, name in folder.names}
     if images and images <= stems:
-        yield Suggestion("the samples of a WebDataset", {"source": "webdataset"})
+        yield Reading("the samples of a WebDataset", {"source": "webdataset"})
 
 
-def propose(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+def propose(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Reading]:
     """Yields what ambiguous folders may mean, as the settings that say so, the most certain ones first."""
     samples = [*_find_samples(tree, request)]
     yield from samples
@@ -93,7 +93,7 @@ def propose(error: UnclearError, tree: FolderTree, request: Request) -> Iterator
         says_masks = bool(request.spec.mask_settings)
         yield from (one for one in error.answers if says_masks or "segmentation" in one.settings.values())
         return
-    rows = list[tuple[Suggestion, bool]]()
+    rows = list[tuple[Reading, bool]]()
     if request.by_folders and not error.has_lists:
         rows += itertools.islice(find_rows(tree, request), _MOST_TABLES)
     yield from (one for one, is_clear in rows if is_clear)
@@ -101,6 +101,6 @@ def propose(error: UnclearError, tree: FolderTree, request: Request) -> Iterator
     yield from (one for one, is_clear in rows if not is_clear)
     if Content.LABEL in request.needs.contents and samples:
         # As images of a plain archive, they would lose their fields without a note.
-        yield from (Suggestion(f"{one.meaning}, without labels", {**one.settings, **_UNLABELLED}) for one in samples)
+        yield from (Reading(f"{one.meaning}, without labels", {**one.settings, **_UNLABELLED}) for one in samples)
     elif Content.LABEL in request.needs.contents:
-        yield Suggestion("all images, without labels", _UNLABELLED)
+        yield Reading("all images, without labels", _UNLABELLED)

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError, SampleError
 from beam_tfrecords.transforms.images.decode import open_image
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.sources.annotated.recognition import choose_documents, extension_of, list_some
@@ -52,7 +52,7 @@ def draft_mapping(inputs: Inputs) -> str:
     return texts[0]
 
 
-def suggest_drafts(texts: Sequence[str], document: str, **settings: Any) -> list[Suggestion]:
+def suggest_drafts(texts: Sequence[str], document: str, **settings: Any) -> list[Reading]:
     """Suggests reading documents by each of several drafted mappings, with further settings."""
     drafts = [yaml.safe_load(text) for text in texts]
     found = []
@@ -60,7 +60,7 @@ def suggest_drafts(texts: Sequence[str], document: str, **settings: Any) -> list
         own = {key: value for key, value in draft.items() if any(other.get(key) != value for other in drafts)}
         layout = {"layout": "detection"} if "objects" in draft else {}
         meaning = f"the annotations of {document} by a drafted mapping with {describe_draft(yaml.safe_dump(own))}"
-        found.append(Suggestion(meaning, {"mapping": describe_draft(text), **layout, **settings}))
+        found.append(Reading(meaning, {"mapping": describe_draft(text), **layout, **settings}))
     return found
 
 

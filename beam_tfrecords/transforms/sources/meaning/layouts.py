@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.errors import Reading
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.interpretation import (
     Interpretation,
@@ -234,7 +234,7 @@ def _find_bases(tree: FolderTree, request: Request, notes: list[str]) -> dict[st
             f"`splits` has fractions, but there are the split folders {show_names(list(splits))}, which would "
             "become classes",
             [
-                Suggestion("the splits as they are", {"splits": "auto"}),
+                Reading("the splits as they are", {"splits": "auto"}),
                 *_divide_anew(tree, request, base, list(splits)),
             ],
             code="input_has_splits",
@@ -300,7 +300,7 @@ def _refuse_words(request: Request, base: str, splits: Mapping[str, str]) -> Non
             ]
         if request.root:
             inputs = [f"{one}={request.path(join(base, name))}" for name, one in splits.items()]
-            answers += [Suggestion(f"all of these as {split}", {"input": inputs})]
+            answers += [Reading(f"all of these as {split}", {"input": inputs})]
         raise UnclearError(
             f"the folders {show_names(names)} are words for one split, {split}; name the split of each",
             answers,
@@ -332,18 +332,18 @@ def _refuse_split_among_classes(tree: FolderTree, request: Request, base: str, k
         )
 
 
-def _name_splits(request: Request, base: str, splits: Mapping[str, str | None]) -> list[Suggestion]:
+def _name_splits(request: Request, base: str, splits: Mapping[str, str | None]) -> list[Reading]:
     """Suggests using some folders as the splits."""
     if not splits or (base and not request.root):
         return []
     moved = {"input": request.path(base)} if base else {}
-    return [Suggestion(f"the images in {', '.join(splits)}", {**moved, "splits": write_splits(splits)})]
+    return [Reading(f"the images in {', '.join(splits)}", {**moved, "splits": write_splits(splits)})]
 
 
-def _divide_anew(tree: FolderTree, request: Request, base: str, names: Sequence[str]) -> list[Suggestion]:
+def _divide_anew(tree: FolderTree, request: Request, base: str, names: Sequence[str]) -> list[Reading]:
     """Suggests dividing the images of all split folders by fractions."""
     if request.root is None:
-        return [Suggestion("all images, split again", {"label_pattern": request.class_pattern(depth_of(base) + 1)})]
+        return [Reading("all images, split again", {"label_pattern": request.class_pattern(depth_of(base) + 1)})]
     inputs = []
     for name in names:
         try:
@@ -352,7 +352,7 @@ def _divide_anew(tree: FolderTree, request: Request, base: str, names: Sequence[
         except UnclearError:
             continue
     which = "all images" if len(inputs) == len(names) else f"the images in {', '.join(inputs)}"
-    return [Suggestion(f"{which}, split again", {"input": inputs})] if inputs else []
+    return [Reading(f"{which}, split again", {"input": inputs})] if inputs else []
 
 
 def _has_classes(tree: FolderTree, path: str) -> bool:
@@ -441,10 +441,10 @@ def _directly_in(found: str, level: Level) -> UnclearError:
     if not any(bases) and _names_are_classes(request):
         is_archive = source_of_file(request.key_prefix.rstrip("/")) is not None
         name = NAMES_OF_INPUTS[is_archive]
-        answers.append(Suggestion("the name of each input as a class", {"label_pattern": name}))
+        answers.append(Reading("the name of each input as a class", {"label_pattern": name}))
     pattern = find_name_pattern(level.tree.names(bases))
     if pattern:
-        answers.append(Suggestion("the images with the class from the names of the files", {"label_pattern": pattern}))
+        answers.append(Reading("the images with the class from the names of the files", {"label_pattern": pattern}))
     elif len(request.folders) == 1 and not (request.spec.globs or request.says_splits):
         for base in bases:
             pattern = find_name_pattern(level.tree.names([base])) if base else None
@@ -452,7 +452,7 @@ def _directly_in(found: str, level: Level) -> UnclearError:
                 meaning = f"the images in {base} with the class from the names of the files"
                 back = {"splits": None} if request.needs.splits.folders else {}
                 below = storage.join(request.folders[0], base)
-                answers.append(Suggestion(meaning, {"input": below, "label_pattern": pattern, **back}))
+                answers.append(Reading(meaning, {"input": below, "label_pattern": pattern, **back}))
     return UnclearError(f"{found}, so no folder names their class{_HOW_TO_LABEL}", answers, code="no_class_folders")
 
 
@@ -487,12 +487,12 @@ def _splits_without_classes(level: Level) -> Interpretation | None:
     named = level.request.needs.splits.folders
     if named:
         kept = {one: split for one, split in named.items() if not any(f"{n}/".startswith(f"{one}/") for n in flat)}
-        answers = [Suggestion(f"the images in {', '.join(kept)}", {"splits": write_splits(kept)})] if kept else []
+        answers = [Reading(f"the images in {', '.join(kept)}", {"splits": write_splits(kept)})] if kept else []
     # The labels of a validation split, or of a split with a list, are elsewhere.
     is_test = not (named or level.lists) and {level.bases[base] for base in flat} == {"test"}
     labeled = [base for base in level.bases if base not in flat]
     pattern = rf"(?:^|/)(?:{'|'.join(map(re.escape, labeled))})/(?P<label>[^/]+)/"
-    bare = Suggestion(f"the images in {', '.join(flat)} without labels", {"label_pattern": pattern})
+    bare = Reading(f"the images in {', '.join(flat)} without labels", {"label_pattern": pattern})
     raise UnclearError(
         f"no folders name the classes of the images in {show_names(flat)}, unlike the images in {show_names(labeled)}",
         [*answers, bare] if is_test else answers,
@@ -523,9 +523,9 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
     first, depth = next(iter(inner.values())), depth_of(min(level.bases))
     are_shared = len(first) > 1 and all(one == first for one in inner.values()) and not any(map(is_known, first))
     pattern = level.request.class_pattern(depth + 1)
-    apart = [] if any("/" in base for base in splits) else [Suggestion(meaning, {"splits": write_splits(splits)})]
+    apart = [] if any("/" in base for base in splits) else [Reading(meaning, {"splits": write_splits(splits)})]
     left = _without(level.tree, level.request, others) if others else []
-    shared = [Suggestion(f"the classes {_first(sorted(first))}", {"label_pattern": pattern})] if are_shared else []
+    shared = [Reading(f"the classes {_first(sorted(first))}", {"label_pattern": pattern})] if are_shared else []
     raise UnclearError(
         f"the class folders in {show_names(alone)} differ from the class folders of the other splits; no class is in "
         "all splits",
@@ -583,15 +583,15 @@ def _around_classes(level: Level) -> Interpretation | None:
     meaning, is_whole = f"the folders in {path} as classes", list(level.bases.values()) == [None]
     name, classes = level.names[0], level.tree.below(path)
     pattern = level.request.class_pattern(depth_of(path))
-    inside = [Suggestion(meaning, {"input": level.request.path(path)})] if level.request.root and is_whole else []
+    inside = [Reading(meaning, {"input": level.request.path(path)})] if level.request.root and is_whole else []
     raise UnclearError(
         f"all images are in the folder {printable(first)}, which would be the only class, but it holds the folders "
         f"{show_names(level.inner[name])}",
         [
             *inside,
             # Lists of splits name the images from the root on.
-            Suggestion(f"the classes {_first(classes)}", {"label_pattern": pattern}),
-            Suggestion(f"the class {name}", {"class_names": name}),
+            Reading(f"the classes {_first(classes)}", {"label_pattern": pattern}),
+            Reading(f"the class {name}", {"class_names": name}),
         ],
         code="single_class",
     )
@@ -643,7 +643,7 @@ def _copies(level: Level) -> Interpretation | None:
     paths = [path for name in copies for path in level.paths(name)]
     held = sorted({one for name in copies for one in level.inner[name]})
     are_inputs = level.request.root and not any(level.bases.values())
-    alone = [Suggestion(f"the images in {one}", {"input": level.request.path(one)}) for one in paths if are_inputs]
+    alone = [Reading(f"the images in {one}", {"input": level.request.path(one)}) for one in paths if are_inputs]
     raise UnclearError(
         f"{show_names(paths)} holds folders with the names of those beside it ({show_names(held)}), so that it may be "
         "a copy, or a part of the dataset",
@@ -683,22 +683,22 @@ def _two_levels(level: Level) -> Interpretation | None:
         # Parts with split folders of their own, such as folds.
         raise UnclearError(
             f"{show_names([*level.bases])} hold split folders ({show_names(names)}); name the one that is meant",
-            [Suggestion(f"the images in {one}", {"input": request.path(one)}) for one in level.bases if request.root],
+            [Reading(f"the images in {one}", {"input": request.path(one)}) for one in level.bases if request.root],
             code="unclear_class_level",
         )
     base, depth = min(level.bases), depth_of(min(level.bases))
     shared = set.intersection(*(set(level.inner[name]) for name in names))
     hold = "the same folders" if shared and len(shared) == len(found) else "other folders"
-    outer = Suggestion(f"the classes {_first(names)}", {"label_pattern": request.class_pattern(depth)})
+    outer = Reading(f"the classes {_first(names)}", {"label_pattern": request.class_pattern(depth)})
     if any(tree.images(join(base, name)) for name in names):
         whole = f"{request.class_pattern(depth).removesuffix('[^/]+)/')}.+)/[^/]+$"
-        inner = Suggestion("the whole path of a folder as its class", {"label_pattern": whole})
+        inner = Reading("the whole path of a folder as its class", {"label_pattern": whole})
     else:
         below = dataclasses.replace(level, bases=level.down())
         while below.names and (len(below.names) < 2 or all(map(is_container, below.names))):
             below = dataclasses.replace(below, bases=below.down())
         pattern = request.class_pattern(depth_of(next(iter(below.bases))) if below.bases else depth + 1)
-        inner = Suggestion(f"the classes {_first(below.names or found)}", {"label_pattern": pattern})
+        inner = Reading(f"the classes {_first(below.names or found)}", {"label_pattern": pattern})
     alone = []
     repeats = sum(map(len, level.inner.values())) > len(found)
     are_classes = len(level.inner[names[0]]) > 1 or all(map(is_container, found))
@@ -709,7 +709,7 @@ def _two_levels(level: Level) -> Interpretation | None:
     levels = [inner, outer] if are_variants else [outer, inner]
     if repeats and are_classes and request.root and not any(level.bases.values()):
         paths = [join(base, name) for name in names[: _MOST_ALONE if are_splits else 1]]
-        alone = [Suggestion(f"the folders in {one} as classes", {"input": request.path(one)}) for one in paths]
+        alone = [Reading(f"the folders in {one} as classes", {"input": request.path(one)}) for one in paths]
     depths = "" if len(level.deep) == len(names) else "the images lie at different depths: "
     raise UnclearError(
         f"{depths}the folders {show_names(names)} hold {hold} ({show_names(found)}), so either may be the classes",
@@ -742,9 +742,9 @@ LAYOUTS = (
 )
 
 
-def _without(tree: FolderTree, request: Request, paths: Sequence[str]) -> list[Suggestion]:
+def _without(tree: FolderTree, request: Request, paths: Sequence[str]) -> list[Reading]:
     """Suggests excluding some folders."""
-    return [Suggestion(f"the images outside {show_names(paths)}", exclude(paths, request, tree))]
+    return [Reading(f"the images outside {show_names(paths)}", exclude(paths, request, tree))]
 
 
 def _first(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.class_files import is_class_file
@@ -221,7 +221,7 @@ def _refuse_alone(found: Interpretation, tree: FolderTree, request: Request) -> 
         error = UnclearError(
             f"nearly each image has a class of its own: {count:,} folders for {images:,} images, such as "
             f"{show_names(folders[:_MOST_NAMED])}",
-            [Suggestion("the folders as classes", {"label_pattern": pattern})],
+            [Reading("the folders as classes", {"label_pattern": pattern})],
             code="unclear_folders",
         )
         raise refuse(error, tree, request)
@@ -241,7 +241,7 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
         label = found.place(f"{path}/")[0] if folder.images else None
         if label is not None:
             classes.setdefault(label, []).extend(request.path(join(path, name)) for _, name in folder.names)
-    whole = Suggestion("all folders as classes", {"class_names": ",".join(classes)})
+    whole = Reading("all folders as classes", {"class_names": ",".join(classes)})
     may_be_named = len(classes) <= _MOST_CLASSES and not any("," in name for name in classes)
     drawn, ends = list[str](), list[str]()
     # Archives may be damaged, or replaced in the meantime; their images are rejected then.
@@ -256,10 +256,10 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
         folders = [path for path in _class_folders(found, tree) if storage.basename(path) in drawn]
         seen, others = f"in {show_names(folders)}", "those of the other classes"
         outside = f"the images outside {show_names(folders)}"
-        left = [Suggestion(outside, exclude(folders, request, tree))] if folders else []
+        left = [Reading(outside, exclude(folders, request, tree))] if folders else []
     else:
         seen, others = show_names(ends), "the others"
-        left = [Suggestion("the others", {"exclude": [*request.spec.exclude, *ends]})]
+        left = [Reading("the others", {"exclude": [*request.spec.exclude, *ends]})]
     error = UnclearError(
         f"the images {seen} have few values, like masks, unlike {others}",
         [*left, whole] if may_be_named else left,
@@ -303,7 +303,7 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     # A single class is a question of its own.
     if len(classes) != 1 and (contradictions := [*find_contradictions(read, tree, lambda path: found.place(path)[0])]):
         companions = contradictions
-        rows = [Suggestion(f"the rows of {one}", {"input": storage.join(root, one)}) for one in contradictions]
+        rows = [Reading(f"the rows of {one}", {"input": storage.join(root, one)}) for one in contradictions]
     companions = companions or [*find_descriptions(read, tree)]
     if companions:
         what = f"files that may annotate their images ({', '.join(map(printable, companions[:_MOST_NAMED]))})"
@@ -321,7 +321,7 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
         depth = depth_of(next(iter(found.bases)))
         pattern = request.class_pattern(depth)
         pattern = pattern.replace("[^/]+)/", ".+)/[^/]+$") if found.is_nested else pattern
-        folders = Suggestion("the folders as classes", {"label_pattern": pattern})
+        folders = Reading("the folders as classes", {"label_pattern": pattern})
         error = UnclearError(f"the folders may be classes, but there are {what}", [folders], code="unclear_folders")
         refused = refuse(error, tree, request)
         are_read = any("label_column" in one.settings for one in refused.suggestions)

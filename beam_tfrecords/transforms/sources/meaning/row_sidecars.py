@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.errors import Reading
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.column_names import is_split_name, names_no_label, plain_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import suggest_classes
@@ -98,15 +98,15 @@ def name_split_lists(tree: FolderTree) -> list[str]:
     return named or [path for path in found if posixpath.basename(path) == "train_test_split.txt"]
 
 
-def find_rows(tree: FolderTree, request: Request) -> Iterator[tuple[Suggestion, bool]]:
-    """Yields suggestions that read tables or lists of the images, several of one kind together, then each alone.
+def find_rows(tree: FolderTree, request: Request) -> Iterator[tuple[Reading, bool]]:
+    """Yields readings of tables or lists of the images, several of one kind together, then each alone.
 
     Args:
       tree: the folders.
       request: the request, which names their root folder.
 
     Yields:
-      A suggestion, and whether it is clear which column has the labels.
+      A reading, and whether it is clear which column has the labels.
     """
     root = request.root
     if root is None or request.names_paths:
@@ -132,7 +132,7 @@ def find_rows(tree: FolderTree, request: Request) -> Iterator[tuple[Suggestion, 
             are_numbers = are_many_numbers(label, lacking[label])
             meaning = f"{one.meaning}, the {'numbers' if are_numbers else 'classes'} in column {label!r}"
             settings = {"label_column": label, **({"label_type": "float"} if are_numbers else {})}
-            yield Suggestion(meaning, {**one.settings, **settings}), True
+            yield Reading(meaning, {**one.settings, **settings}), True
         is_clear = _is_label_clear(table, cells, next(iter(found.values()))[0])
         alone = (
             [_read_rows([path], found, root) for path in opened]
@@ -161,7 +161,7 @@ def _has_splits(cells: Mapping[str, Sequence[Any]]) -> bool:
     return any(plain_name(name) in SPLIT_FLAGS or are_splits(cells[name]) for name in several)
 
 
-def _read_rows(paths: Sequence[str], found: Mapping[str, tuple[dict[str, str], str]], root: str) -> Suggestion:
+def _read_rows(paths: Sequence[str], found: Mapping[str, tuple[dict[str, str], str]], root: str) -> Reading:
     """Suggests reading tables or lists, given the images that some of them name: see `_find_images`."""
     # A short table may name too few images to show where these are.
     first = next(iter(found.values()))
@@ -171,7 +171,7 @@ def _read_rows(paths: Sequence[str], found: Mapping[str, tuple[dict[str, str], s
     settings |= {"input": one_or_all(name_split_inputs(paths, root)), **images[0]}
     if all(folders) and folders != beside:
         settings["image_root"] = one_or_all([*folders]) if len({*folders}) > 1 else folders[0]
-    return Suggestion(f"the rows of {', '.join(paths)}", settings)
+    return Reading(f"the rows of {', '.join(paths)}", settings)
 
 
 def _group_lists(tree: FolderTree, root: str) -> list[list[str]]:
@@ -319,19 +319,19 @@ def _are_fractions(values: Sequence[Any]) -> bool:
     return 2 * sum(FRACTION.fullmatch(str(value)) is not None for value in values) > len(values)
 
 
-def _find_metadata(tables: Sequence[str], root: str) -> Iterator[Suggestion]:
-    """Yields the suggestions that read the metadata tables of Hugging Face, the only other column of texts last."""
+def _find_metadata(tables: Sequence[str], root: str) -> Iterator[Reading]:
+    """Yields the readings of the metadata tables of Hugging Face, the only other column of texts last."""
     paths = [path for path in tables if posixpath.basename(path) in METADATA]
     found = _read_first_rows(storage.join(root, paths[0])) if paths else None
     shown = ", ".join(paths)
     columns = found[0].columns if found else ()
     others = [name for name in columns if not is_file_name(name)]
     if found and len(others) < len(columns):
-        yield Suggestion(f"the rows of {shown}", {"source": "hf_folder"})
+        yield Reading(f"the rows of {shown}", {"source": "hf_folder"})
         texts = [row[others[0]] for row in found[1]] if len(others) == 1 else []
         if texts and all(isinstance(one, str) for one in texts) and len({*texts}) == len(texts):
             text = {"label_column": others[0], "label_type": "text"}
-            yield Suggestion(f"the rows of {shown}, the texts in column {others[0]!r}", {"source": "hf_folder", **text})
+            yield Reading(f"the rows of {shown}, the texts in column {others[0]!r}", {"source": "hf_folder", **text})
 
 
 def _find_place(values: Sequence[Any], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:

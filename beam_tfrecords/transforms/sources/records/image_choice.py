@@ -8,7 +8,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.features.layouts import SAME
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Value
 from beam_tfrecords.transforms.sources.detect.column_suggestions import find_stems
@@ -150,19 +150,19 @@ def _find_paths(texts: FirstRows) -> list[str]:
     return sorted(found.values(), key=texts.columns.index)
 
 
-def _suggest_others(texts: FirstRows, settings: TableSettings) -> list[Suggestion]:
+def _suggest_others(texts: FirstRows, settings: TableSettings) -> list[Reading]:
     """Suggests image files with the ids of records, and records without images."""
     cells = {
         name: [value for value in values if isinstance(value, str | int) and 0 < len(str(value)) <= _MOST_ID]
         for name, values in first_cells(texts, texts.columns).items()
     }
     suggestions = [
-        Suggestion(f"the image files named by {name}", path)
+        Reading(f"the image files named by {name}", path)
         for name, path in find_stems(texts, cells)
         if "image_path" in path
     ]
     without = {"label_column": None} if settings.label_column else {}
-    return [*suggestions, Suggestion("the records as they are, without images", {"layout": SAME, **without})]
+    return [*suggestions, Reading("the records as they are, without images", {"layout": SAME, **without})]
 
 
 def with_texts(start: FirstRows) -> FirstRows:

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
@@ -99,7 +99,7 @@ def find_object_features(
     if len(classes) > 1:
         raise RequestError(
             f"{shown}: several features may be the classes of its boxes: {', '.join(classes)}",
-            [Suggestion(f"the boxes with {one}", {"label_column": one, "layout": "detection"}) for one in classes],
+            [Reading(f"the boxes with {one}", {"label_column": one, "layout": "detection"}) for one in classes],
             code="several_label_features",
         )
     for one, box in classes.items():

@@ -12,7 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset.dataset import is_dataset
 from beam_tfrecords.dataset.files import DATASET_INFO, LATEST, MANIFEST
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import FailureReason, Reading, RequestError, SampleError
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import (
     Inputs,
@@ -138,15 +138,15 @@ def _check_one_dataset(path: str, found: RecordFiles, files: Sequence[str]) -> N
     if len(used) < 2 and ours.isdisjoint(used):
         return
     named = [folder for folder in used if folder]
-    suggestions = [Suggestion(f"{folder} alone", {"input": storage.join(found.root, folder)}) for folder in named]
+    suggestions = [Reading(f"{folder} alone", {"input": storage.join(found.root, folder)}) for folder in named]
     older = {folder for folders in versions for folder in folders[1:]}
     if len(versions) > 1 and "" not in used:
         newest = [storage.join(found.root, folder) for folder in used if folder not in older]
-        suggestions.insert(0, Suggestion("the newest version of each", {"input": newest}))
+        suggestions.insert(0, Reading("the newest version of each", {"input": newest}))
     if "" in used:
-        suggestions.append(Suggestion("the files outside of them", {"exclude": named}))
+        suggestions.append(Reading("the files outside of them", {"exclude": named}))
     elif not (versions or sizes or ours):
-        suggestions.append(Suggestion("all of them", {"input": [storage.join(found.root, folder) for folder in used]}))
+        suggestions.append(Reading("all of them", {"input": [storage.join(found.root, folder) for folder in used]}))
     outside = ", and files outside of them" if "" in used else ""
     raise RequestError(
         f"{quote_input(path)} is a folder of other datasets or versions of TFRecord files ({_show(named)})"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import FailureReason, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.features.layouts import SAME, Layout
 from beam_tfrecords.features.serialize import ParsedExample, check_features, parse_plain_example
@@ -410,7 +410,7 @@ def _refuse_byte_labels(start: FirstRows, label: str) -> None:
             raise RequestError(
                 f"{quote_input(start.path)}: the feature {label!r} has bytes instead of text, such as {value[:12]!r}; "
                 "expected texts or numbers; name another feature with `label_column`, or leave the labels out",
-                [Suggestion("images without labels", {"label_column": None, "layout": "image"})],
+                [Reading("images without labels", {"label_column": None, "layout": "image"})],
                 code="column_without_labels",
             )
 

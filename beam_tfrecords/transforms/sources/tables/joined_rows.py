@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError, SampleError
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
@@ -194,7 +194,7 @@ def fit(join: JoinedTable, base: Table) -> tuple[JoinedTable, list[str]]:
     if are_numbers and len(rivals) > 1:
         raise RequestError(
             f"{shown}: the columns {', '.join(rivals)} may have the keys of the samples; name one with `join_key`",
-            [Suggestion(f"the keys in column {name!r}", {"join_key": name}) for name in rivals],
+            [Reading(f"the keys in column {name!r}", {"join_key": name}) for name in rivals],
             code="unclear_join_key",
         )
     key, of, form = min(best)[2]

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.errors import RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError, SampleError
 from beam_tfrecords.features.contents import CLASSES, Content, contents_in
 from beam_tfrecords.transforms.refs.sample_refs import SampleRef
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
@@ -131,13 +131,13 @@ class JoinedSamples:
             label = find_label(self.table)
             if label is None or error.code != "missing_label_column":
                 raise
-            joined = Suggestion(f"the labels of the joined column {label!r}", {"label_column": label})
+            joined = Reading(f"the labels of the joined column {label!r}", {"label_column": label})
             raise RequestError(error.message, [joined, *error.suggestions], code=error.code) from error
         seen = source.description
         if twice := next((name for name in seen.columns if name in self.types), None):
             raise RequestError(
                 f"`join={self.table.path}`: the tables and the input have a column {twice!r}; rename it in the table",
-                [] if self.key_column else [Suggestion(f"{twice!r} as the key", {"key_column": twice})],
+                [] if self.key_column else [Reading(f"{twice!r} as the key", {"key_column": twice})],
                 code="duplicate_column",
             )
         source.notes += [*notes, *cells.notes]

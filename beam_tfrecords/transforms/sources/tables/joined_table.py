@@ -12,7 +12,7 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import BuildError, FailureReason, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE
@@ -262,7 +262,7 @@ def _open(paths: Sequence[str], splits: Sequence[str]) -> JoinedTable:
         split = split_in_name(storage.basename(paths[0]).split(".")[0]) or "train"
         raise RequestError(
             f"`join={paths[0]}`: a list of names, without values; the list of a split is joined as SPLIT=LIST",
-            [Suggestion(f"the samples of the split {split}", {"join": [f"{split}={paths[0]}"]})],
+            [Reading(f"the samples of the split {split}", {"join": [f"{split}={paths[0]}"]})],
             code="missing_columns",
         )
     fingerprints = tuple(entry.fingerprint for entry in entries)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.features.contents import OUTLINES, Content
 from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit, Objects, check_count
 from beam_tfrecords.transforms.sources.detect.column_names import find_usual, plain_name
@@ -269,7 +269,7 @@ def choose_format(
     if len(forms) > 1 and len(found) > 1:
         raise RequestError(
             f"{quote_input(table.path)}: the boxes in {shown} may be {', or '.join(_FORMS[form][0] for form in found)}",
-            [Suggestion(_FORMS[form][1], {"box_format": form.value}) for form in reversed(found)],
+            [Reading(_FORMS[form][1], {"box_format": form.value}) for form in reversed(found)],
             code="unclear_box_format",
         )
     return (found or [BoxFormat.SIZE if named is BoxFormat.AUTO else named])[0], is_normalized

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import FailureReason, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef, object_mask
@@ -48,7 +48,7 @@ _MOST_KNOWN = 4096
 # Names of shards, each of which a dataset has once: train-00000-of-00004.parquet, train/0000.parquet.
 _SHARD = re.compile(r"-\d{5,}-of-\d{5,}|^\d{4}\.parquet$")
 _MOST_SHOWN = 3
-# Largest number of inputs in a suggestion.
+# Largest number of inputs in a reading.
 _MOST_INPUTS = 12
 
 
@@ -255,8 +255,8 @@ class RowSource(Source):
                 f"{quote_input(path)}: {' and '.join(map(printable, names[:_MOST_SHOWN]))} have the same shards, like "
                 "several datasets; name the one that is meant",
                 [
-                    *(Suggestion(f"{name} alone", {"input": one}) for name, one in zip(names, folders, strict=True)),
-                    Suggestion("all of them", {"input": folders}),
+                    *(Reading(f"{name} alone", {"input": one}) for name, one in zip(names, folders, strict=True)),
+                    Reading("all of them", {"input": folders}),
                 ],
                 code="several_datasets",
             )
@@ -345,10 +345,10 @@ def _refuse_words(files: Sequence[Partition]) -> None:
     for split, words_of in found.items():
         if len(kinds_of_words(words_of)) < 2:
             continue
-        suggestions = [Suggestion(f"all of these as {split}", {"input": [f"{one}={path}" for one, _, path in named]})]
+        suggestions = [Reading(f"all of these as {split}", {"input": [f"{one}={path}" for one, _, path in named]})]
         if any(map(means_evaluation, words_of)) and "test" not in found:
             inputs = [f"{'test' if means_evaluation(word) else one}={path}" for one, word, path in named]
-            suggestions.insert(0, Suggestion("eval as test", {"input": inputs}))
+            suggestions.insert(0, Reading("eval as test", {"input": inputs}))
         raise RequestError(
             f"`input`: {' and '.join(sorted(words_of))} in the names of files or folders are words for one split, "
             f"{split}; name the split of each",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import FailureReason, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import Content, contents_in
 from beam_tfrecords.features.fields import CAPTIONS
 from beam_tfrecords.transforms.labels import numbered_label, whole_number
@@ -475,7 +475,7 @@ def _check_unknown(flags: Flags, table: Table, meaning: UnknownLabels | None) ->
         raise RequestError(
             f"{quote_input(table.path)}: {flags.unknown:,} labels of the first {_ROWS:,} rows are -1, which is unknown "
             "beside 0 and 1; expected their meaning in `unknown_labels`",
-            [Suggestion(shown, {"unknown_labels": kind.value}) for kind, shown in UNKNOWN_MEANINGS.items()],
+            [Reading(shown, {"unknown_labels": kind.value}) for kind, shown in UNKNOWN_MEANINGS.items()],
             code="unknown_labels",
         )
     return dataclasses.replace(flags, meaning=meaning)

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.reading import unchanged
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
@@ -190,7 +190,7 @@ class TableSource(Source):
                 raise keep_inputs(keep_roots(error, found), self._inputs) from error.__cause__
             found += reader.roots
 
-    def _other_labels(self) -> tuple[str, Sequence[Suggestion]]:
+    def _other_labels(self) -> tuple[str, Sequence[Reading]]:
         """Suggests other columns of the first table."""
         columns, table = self._readers[0].columns, self._readers[0].table
         image = next(iter(columns.images.values()), None)
@@ -271,7 +271,7 @@ def _check_labels(
         paths = [f"{file.split}={table.path}" if inputs.splits else table.path for file, table in labeled]
         raise RequestError(
             f"{quote_input(without.path)} has no labels, as {labeled[0][1].path} has; {available(without)}",
-            [Suggestion("the tables with labels", {"input": paths})],
+            [Reading("the tables with labels", {"input": paths})],
             code="missing_label_column",
         )
 
@@ -326,7 +326,7 @@ def _refuse_some_objects(readers: Sequence[TableReader]) -> None:
         raise RequestError(
             f"{with_objects[0]} has annotated objects and {without[0]} has none; convert them separately, or ask for a "
             "`layout`",
-            [Suggestion("the objects, and images without any", {"layout": "detection"})],
+            [Reading("the objects, and images without any", {"layout": "detection"})],
             code="columns_differ",
         )
 
