@@ -142,6 +142,11 @@ class CocoSource(AnnotatedSource):
         of_masks = pair_roots(self._files, self._roots.mask_root, "mask_root")
         for file, roots, masks in zip(self._files, of_images, of_masks, strict=True):
             annotations = read_coco(file, self._needs, needs_captions=self._has_captions, needs_boxes=self._has_objects)
+            if not annotations.names_files:
+                raise RequestError(
+                    f"{quote_input(file.uri)} is not a file of COCO annotations: no image in it has a 'file_name'",
+                    code="unknown_format",
+                )
             annotations.count(file.uri, tally)
             chosen = self._choose_roots(annotations, file.uri, roots, tally)
             mask_roots = self._choose_mask_roots(annotations, file.uri, masks, chosen)

@@ -95,6 +95,12 @@ class CocoAnnotations:
         self._forms: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self._outlines = self._points = self._texts = 0
 
+    @property
+    def names_files(self) -> bool:
+        """Whether an image has a key for the name of its file, or there are no images."""
+        forms = [names for kind, names in self._forms if kind == "images"]
+        return not forms or any("file_name" in names or "coco_url" in names for names in forms)
+
     def add(self, kind: str, value: Any) -> None:
         """Adds an element of one of the three arrays."""
         if not isinstance(value, dict):

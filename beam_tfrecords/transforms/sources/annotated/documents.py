@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.sources.annotated.mapping import (
     number_names,
     read_mapping,
 )
-from beam_tfrecords.transforms.sources.annotated.recognition import MOST_FIRST, find_problem, refuse_unfit
+from beam_tfrecords.transforms.sources.annotated.recognition import MOST_FIRST, find_problem, fits, refuse_unfit
 from beam_tfrecords.transforms.sources.annotated.shell import (
     Annotated,
     AnnotatedSource,
@@ -108,7 +108,10 @@ def open_input(request: OpenRequest) -> MakeSource:
     refuse_folders_as_splits(inputs, spec.source, needs)
     mapping = _open_voc(inputs, needs) if spec.source == VOC else _read_mapping(spec)
     notes = []
-    documents = list(_list_documents(inputs, spec, mapping, needs))
+    documents, others = _choose_fitting([*_list_documents(inputs, spec, mapping, needs)], mapping)
+    notes += [f"not read: {', '.join(map(printable, others))}, which the mapping {mapping.name} does not fit"] * bool(
+        others
+    )
     if needs.splits.are_auto and not inputs.splits and not any(holds_one(one.below, mapping) for one in documents):
         files = [one.file.path for one in documents if one.file]
         splits = splits_of_names(files)
@@ -186,6 +189,29 @@ def _list_documents(inputs: Inputs, paths: PathSettings, mapping: DocumentMappin
                 f"{quote_input(path)} has no document {mapping.documents}, as the mapping {mapping.name} says",
                 code="not_found",
             )
+
+
+def _choose_fitting(documents: list[_Document], mapping: DocumentMapping) -> tuple[list[_Document], list[str]]:
+    """Returns the documents, without those in folders of a name which the mapping does not fit if others are in one.
+
+    As calibrations beside the labels of the same images. The second value has globs of those that are left out.
+    """
+    kinds: dict[str, list[_Document]] = {}
+    for one in documents if mapping.image.text == STEM and mapping.columns else ():
+        kinds.setdefault(posixpath.basename(posixpath.dirname(one.below)), []).append(one)
+    stems = [{one.stem for one in some} for some in kinds.values()]
+    if len({*itertools.chain(*stems)}) == sum(map(len, stems)):
+        return documents, []
+    # Of an image without objects, the document may be empty.
+    filled = {
+        name: [one.file for one in some if one.file and one.file.size][:_MOST_KEPT] for name, some in kinds.items()
+    }
+    unfit = {name for name, files in filled.items() if files and not any(fits(mapping, file) for file in files)}
+    if len(unfit) == len(kinds):
+        return documents, []
+    left = [one for name in unfit for one in kinds[name]]
+    others = sorted({posixpath.join(posixpath.dirname(one.below), mapping.documents) for one in left})
+    return [one for one in documents if one not in left], others
 
 
 def _check_folders(path: str, mapping: DocumentMapping, needs: Needs) -> None:

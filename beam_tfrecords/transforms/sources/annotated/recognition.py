@@ -39,8 +39,8 @@ EXTENSIONS = (".json", ".geojson", ".labels", ".xml", *LINES, *ROWS)
 _TABLES = (".csv", ".tsv", ".txt")
 # Extensions of the same kind of document.
 _ALIKE = (frozenset(LINES), frozenset({".csv", ".tsv"}))
-# Documents of each extension to read, samples of each, and files to list.
-_MOST_DOCUMENTS, _MOST_SAMPLES, _MOST_LISTED = 3, 20, 5000
+# Documents of a kind to read, samples of each, files to list, and kinds: an extension in folders of one name.
+_MOST_DOCUMENTS, _MOST_SAMPLES, _MOST_LISTED, _MOST_KINDS = 3, 20, 5000, 8
 _MOST_BYTES = 64 << 20
 # How much of a list of samples, or of rows, to read: room for a few samples with many polygons.
 _START_BYTES, _START_OF_ROWS = 1 << 20, 16 << 10
@@ -122,12 +122,12 @@ def list_some(folder: str) -> list[storage.FileEntry]:
 
 
 def choose_documents(files: Iterable[storage.FileEntry], *, most: int = _MOST_DOCUMENTS) -> list[storage.FileEntry]:
-    """Returns some documents of each extension."""
-    chosen: dict[str, list[storage.FileEntry]] = {}
+    """Returns some documents of each extension in the folders of each name."""
+    chosen: dict[tuple[str, str], list[storage.FileEntry]] = {}
     for file in files:
-        extension = extension_of(file.path)
-        if extension in EXTENSIONS and 0 < file.size <= _MOST_BYTES:
-            some = chosen.setdefault(extension, [])
+        kind = (storage.basename(storage.dirname(file.path)), extension_of(file.path))
+        if kind[1] in EXTENSIONS and 0 < file.size <= _MOST_BYTES and (kind in chosen or len(chosen) < _MOST_KINDS):
+            some = chosen.setdefault(kind, [])
             if len(some) < most:
                 some.append(file)
     return [file for some in chosen.values() for file in some]
@@ -156,6 +156,11 @@ def fitting_mappings(file: storage.FileEntry) -> Mapping[str, str]:
         if layout is not None:
             found[name] = layout
     return found
+
+
+def fits(mapping: DocumentMapping, file: storage.FileEntry) -> bool:
+    """Whether a mapping fits the first samples of a document."""
+    return _find_layout(mapping, _read_first(mapping, file)) is not None
 
 
 def _are_named(files: Sequence[storage.FileEntry], glob: str) -> bool:

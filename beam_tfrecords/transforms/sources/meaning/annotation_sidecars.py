@@ -25,6 +25,8 @@ _DATA_EXTENSIONS = (".yaml", ".yml", ".data")
 _DATA_FILE = re.compile(rb"^(?:train|val|valid|test)\s*[:=]", re.MULTILINE)
 # Words in quotes, or in the tags of XML.
 _QUOTED = re.compile(r'(?<=["\'>])[^"\'<>]+')
+# Lists of captions have images with other keys.
+_OF_COCO = re.compile(rb'"(?:file_name|annotations)"\s*:')
 _OBJECT = re.compile(rb'"(?:bbox|segmentation|keypoints)"')
 _NAMES = re.compile(rb"^names\s*[:=]", re.MULTILINE)
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
@@ -272,12 +274,12 @@ def _below(roots: Sequence[str], path: str, name: str) -> str:
 
 
 def _holds_coco(path: str) -> bool:
-    """Whether a JSON file is an object whose `images` or `annotations` is an array of objects, or empty."""
+    """Whether a JSON file is an object whose `annotations`, or `images` with COCO's names, are objects, or empty."""
     depth, names = 0, (b'"images"', b'"annotations"')
     last: tuple[bytes, ...] = (b"", b"", b"")
     for token in (match[0] for match in _TOKEN.finditer(_read_start(path))):
         if depth == 2 and last[0] in names and last[1:] == (b":", b"[") and token in (b"{", b"]"):
-            return True
+            return last[0] == names[1] or token == b"]" or _OF_COCO.search(_read_ends(path)) is not None
         last = (*last[1:], token)
         depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(token, 0)
     return False
