@@ -24,8 +24,10 @@ _MOST_KINDS = 20
 _SOME_NAMES = 12
 _MORE_NAMES = 64
 _ALL = 1 << 32
-# A word after a number or a hash, or letters: 1_mask, 1dots, 0001x4.
-_PAIR_ENDING = re.compile(r"(?:(?<=[0-9)])|(?<=[0-9a-f]{6}))(?:[_. -][A-Za-z][A-Za-z0-9_. -]*|[A-Za-z]+[0-9]{0,2})$")
+# A word after a number or a hash, or letters: 1_mask, 01L_1st, 1dots, 0001x4.
+_PAIR_ENDING = re.compile(
+    r"(?:(?<=[0-9)])|(?<=[0-9a-f]{6}))(?:[A-Za-z]*[_. -][0-9]*[A-Za-z][A-Za-z0-9_. -]*|[A-Za-z]+[0-9]{0,2})$"
+)
 _LAST_WORD = re.compile(r"[_. -][^_. -]+$")
 _BEFORE_NUMBER = re.compile(r"^[A-Za-z_. -]+(?=[0-9])")
 

@@ -42,7 +42,7 @@ from beam_tfrecords.transforms.sources.meaning.pairs import (
     find_bands,
     find_copies,
     find_families,
-    find_pair_ending,
+    find_pair_endings,
     find_parts,
     find_twins,
 )
@@ -112,8 +112,8 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         what = f"each folder has images named {show_names(parts)}, like those of one thing"
         masks = _of_parts(parts, request)
         raise _refuse_families(what, [*map(_glob_of, parts)], request, masks=masks, layout="image")
-    if ending := _mask_ending(tree, request) or find_pair_ending(tree):
-        raise _refuse_ending(ending, tree, request)
+    if endings := _mask_endings(tree, request) or find_pair_endings(tree):
+        raise _refuse_endings(endings, tree, request)
     if families := find_families(tree) if request.by_folders else []:
         raise _refuse_families(
             f"the names of the images {show_names(families)} are the same but for these words, like those of one thing",
@@ -137,20 +137,29 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
     return [_note_twins(twins, request)] if twins and request.by_folders else []
 
 
-def _refuse_ending(ending: str, tree: FolderTree, request: Request) -> UnclearError:
-    """Returns the error for images beside others whose names have a further ending, like masks."""
-    suffixed = find_suffixed_masks(tree, ending)
+def _refuse_endings(endings: Sequence[str], tree: FolderTree, request: Request) -> UnclearError:
+    """Returns the error for images beside others whose names have further endings, like masks."""
+    globs = [f"*{ending}*" for ending in endings]
+    masks = list[Reading]()
+    for ending, own in zip(endings, globs, strict=True):
+        others = [one for one in globs if one != own]
+        settings = find_suffixed_masks(_without_names(tree, others), ending)
+        left = {"exclude": [*request.spec.exclude, *(settings or {}).get("exclude", ()), *others]} if others else {}
+        found = _with_masks(request, settings and {**settings, **left})
+        masks += [dataclasses.replace(one, meaning=f"{one.meaning} {ending}") for one in found] if others else found
     ends = Counter(name for _, folder in tree.walk() for _, name in folder.names if MASK_ENDING.search(name))
     bases = Counter(MASK_ENDING.sub("", name) for name in ends)
-    objects = _with_object_masks(request, {"mask_suffix": ending}) if max(bases.values(), default=0) > 1 else []
-    remedy = _describe_jpeg([name for _, one in tree.walk() for _, name in one.names if f"{ending}." in name])
+    objects = _with_object_masks(request, {"mask_suffix": endings[0]}) if max(bases.values(), default=0) > 1 else []
+    ends_of = (f"{ending}." for ending in endings)
+    remedy = _describe_jpeg([name for end in ends_of for name in tree.image_names if end in name])
     return UnclearError(
-        f"the names that end in {ending} look like masks of the images that have the same names without it{remedy}",
+        f"the names that end in {' or '.join(endings)} look like masks of the images that have the same names without "
+        f"it{remedy}",
         [
-            *_with_masks(request, suffixed),
+            *masks[:_MOST_MASKS],
             # With a mask of the image's own name, the others are not those of all objects.
-            *(objects[:1] if suffixed else objects),
-            Reading("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]}),
+            *(objects[:1] if masks else objects),
+            Reading("the images but not their masks", {"exclude": [*request.spec.exclude, *globs]}),
         ],
         code="images_and_masks",
     )
@@ -382,12 +391,13 @@ def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> lis
     if masks is not None:
         return _with_masks(request, masks)
     answers: list[Reading] = []
-    if not all(is_mask_folder(storage.basename(path)) for path in found):
-        return answers
     names = sorted(set(map(storage.basename, found)), key=lambda name: (bool(_OBJECTS.search(name)), name))
     for name in names[:_MOST_MASKS]:
         chosen = [path for path in found if storage.basename(path) == name]
-        masks = find_masks(_without_folders(tree, {*found} - {*chosen}), chosen, request.root)
+        others = [path for path in found if path not in chosen]
+        masks = find_masks(_without_folders(tree, others), chosen, request.root)
+        if masks and "input" not in masks:
+            masks["exclude"] = [*masks.get("exclude", request.spec.exclude), *_globs_of(others, request, tree)]
         meaning = f"the images with their masks in {name}"
         answers += [Reading(meaning, one.settings) for one in _with_masks(request, masks)]
     return answers
@@ -416,6 +426,10 @@ def _with_object_masks(request: Request, settings: dict[str, Any]) -> list[Readi
         Reading("boxes and a mask for each object", {**settings, "layout": "detection_masks"}),
         Reading("a mask of the objects for each image", {**settings, "layout": "segmentation"}),
     ]
+
+
+def _without_names(tree: FolderTree, globs: Sequence[str]) -> FolderTree:
+    return tree.select(lambda path: not any(fnmatch.fnmatchcase(posixpath.basename(path), one) for one in globs))
 
 
 def _without_folders(tree: FolderTree, paths: Iterable[str]) -> FolderTree:
@@ -523,12 +537,12 @@ def _annotates(tree: FolderTree, parent: str, name: str) -> bool:
     return len(others) == 1 and bool(stems) and len(stems.intersection(*shared)) * 2 > len(stems)
 
 
-def _mask_ending(tree: FolderTree, request: Request) -> str | None:
-    """Returns the suffix that distinguishes masks from photos in the same folder; None if there is none."""
+def _mask_endings(tree: FolderTree, request: Request) -> list[str]:
+    """Returns the suffix that distinguishes masks from photos in the same folder; [] if there is none."""
     for path, folder in tree.walk():
         endings = [found[1] for _, name in folder.names if (found := MASK_ENDING.search(name))]
         if 0.15 * len(folder.names) <= len(endings) <= 0.85 * len(folder.names) and endings:
-            return max(endings, key=endings.count)
+            return [max(endings, key=endings.count)]
         # Only some names of a large folder are kept, so a few masks are found by the images beside them.
         marked = [MASK_ENDING.split(name, maxsplit=1) for _, name in folder.marked] if request.root is not None else []
         extensions = {posixpath.splitext(name)[1] for _, name in folder.names}
@@ -538,8 +552,8 @@ def _mask_ending(tree: FolderTree, request: Request) -> str | None:
             if any(storage.is_file(request.path(join(path, base + extension))) for extension in extensions)
         ]
         if len(paired) >= _LEAST_MARKED:
-            return max(paired, key=paired.count)
-    return None
+            return [max(paired, key=paired.count)]
+    return []
 
 
 def _stems(names: Iterable[str]) -> set[str]:

@@ -10,7 +10,13 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
-from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, plain_path, plain_stem
+from beam_tfrecords.transforms.sources.detect.names import (
+    is_annotation,
+    is_mask_folder,
+    names_annotations,
+    plain_path,
+    plain_stem,
+)
 from beam_tfrecords.transforms.sources.detect.tree import Folder, FolderTree
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG
 
@@ -27,7 +33,8 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
     """
     masks = [path for path, folder in tree.walk() if folder.images and _is_below(path, folders)]
     images = [path for path, folder in tree.walk() if folder.images and not _is_below(path, folders)]
-    if not masks or not all(is_mask_folder(path.rpartition("/")[2]) for path in folders):
+    # Of other names, such as those of depth maps, pixels have said that they look like masks.
+    if not masks or any(_names_no_masks(path.rpartition("/")[2]) for path in folders):
         return None
     base, mask_base = _common(images), _common(masks)
     if base == mask_base or _is_below(base, [mask_base]) or _is_below(mask_base, [base]):
@@ -91,6 +98,10 @@ def find_suffixed_masks(tree: FolderTree, ending: str) -> dict[str, Any] | None:
 
 def _has_ending(folder: Folder, ending: str) -> bool:
     return any(posixpath.splitext(name)[0].endswith(ending) for _, name in folder.names)
+
+
+def _names_no_masks(name: str) -> bool:
+    return (is_annotation(name) or names_annotations(name)) and not is_mask_folder(name)
 
 
 def _is_below(path: str, folders: Sequence[str]) -> bool:

@@ -31,8 +31,8 @@ _MOST_FAMILIES = 6
 _PAIR, _MOST_PAIRED = 2, 24
 # With fewer things, images of which end in the same words, the words may be names.
 _LEAST_THINGS = 3
-# Where a word starts after a number: of 1-a_0_m, before -a and _m.
-_AFTER_NUMBER = re.compile(r"(?<=[0-9)])[_. -](?=[A-Za-z])")
+# Where a word starts: of 1-a_0_m, before -a and _m; of 01L_1stHO, before _1stHO.
+_WORD_START = re.compile(r"[_. -](?=\d*[A-Za-z])")
 # With a number behind the word, after a number or a hash: 12_t1, 3f8a0c_img0.
 _LAST_WORD = re.compile(r"(?:[_. -]|(?<=[0-9]))[A-Za-z]+$|(?:(?<=[0-9])|(?<=[0-9a-f]{6}))[_. -][A-Za-z]+\d[a-z]?$")
 _FIRST_WORD = re.compile(r"^[A-Za-z]+(?:[_. -](?:[A-Za-z][_. -])?|(?=[0-9]))")
@@ -134,18 +134,19 @@ def find_copies(tree: FolderTree) -> list[str]:
     return sorted({extension for extensions in several for extension in extensions})
 
 
-def find_pair_ending(tree: FolderTree) -> str | None:
-    """Returns the suffix of the second image of each pair if a folder has pairs of images with and without a suffix."""
+def find_pair_endings(tree: FolderTree) -> list[str]:
+    """Returns the suffixes of the others of each image if a folder has images with and without these; [] otherwise."""
     for _, folder in tree.walk():
         stems = _stems(name for _, name in folder.names)
-        starts = {stem: [stem[: word.start()] for word in _AFTER_NUMBER.finditer(stem)][::-1] for stem in stems}
+        starts = {stem: [stem[: word.start()] for word in _WORD_START.finditer(stem)][::-1] for stem in stems}
         bases = {stem: next((one for one in several if one in stems), stem) for stem, several in starts.items()}
-        endings = Counter(stem[len(base) :] for stem, base in bases.items() if base != stem)
-        for ending, count in endings.most_common(1):
-            alone = sum(base == stem for stem, base in bases.items())
-            if count >= 3 and count >= 0.8 * alone and alone >= 0.8 * count and count + alone >= 0.9 * len(stems):
-                return ending
-    return None
+        counts = Counter(stem[len(base) :] for stem, base in bases.items() if base != stem)
+        alone = sum(base == stem for stem, base in bases.items())
+        least = max(_LEAST_THINGS, 0.8 * alone)
+        endings = [one for one, count in counts.items() if least <= count <= 1.25 * alone]
+        if endings and alone + sum(map(counts.__getitem__, endings)) >= 0.9 * len(stems):
+            return sorted(endings)
+    return []
 
 
 def find_families(tree: FolderTree) -> list[str]:
