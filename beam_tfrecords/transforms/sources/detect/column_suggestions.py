@@ -42,6 +42,7 @@ MOST_UNNAMED = 3
 # Usual image folders next to tables that have ids instead of paths.
 FOLDERS = ("", "train", "images", "img", "train_images", "data", "train/images")
 _EXTENSIONS = (".jpg", ".png", ".jpeg", ".tif", ".tiff")
+_NUMBER = re.compile(r"\d+")
 _PIXELS = re.compile(r"\d+(?: \d+){63,}")
 
 
@@ -187,13 +188,15 @@ def find_stems(
         if common and column not in found:
             best = min(map(_rank, common))
             nearest = sorted(place for place in common if _rank(place) == best)
+            above = above_parts(storage.join(root, nearest[0][0]), root)
+            joined = [{"input": above, "join": [table.path], "join_key": [column]}] if above else []
             paths = (posixpath.join(folder, f"{{{column}}}{extension}") for folder, extension in nearest)
-            found[column] = [{"image_path": path} for path in paths]
+            found[column] = [*joined, *({"image_path": path} for path in paths)]
         elif all(of_words) and column not in found:
             # The folders of splits have the images.
             folder = posixpath.commonpath([folder for some in of_words for folder, _ in some])
-            joined = {"input": storage.join(root, folder).rstrip("/"), "join": [table.path], "join_key": [column]}
-            found[column] = [joined]
+            place = storage.join(root, folder).rstrip("/")
+            found[column] = [{"input": place, "join": [table.path], "join_key": [column]}]
     names = choose_names({name: cells[name] for name in found})
     return [(name, settings) for name in names for settings in found[name]]
 
@@ -209,6 +212,20 @@ def join_archives(table: Table) -> list[dict[str, Any]]:
     ]
     inputs = [*([archives] if len(archives) > 1 else []), *archives[:_MOST_KEYS]]
     return [{"input": one, "join": [table.path]} for one in inputs]
+
+
+def above_parts(folder: str, root: str) -> str | None:
+    """Returns the folder above several ones that differ in a number, one of which has a folder below a root.
+
+    As images_001, which has the images of a table's first rows, beside images_002.
+    """
+    while folder.startswith(f"{root}/"):
+        folder, _, name = folder.rpartition("/")
+        start, *numbers = _NUMBER.split(name)
+        names = (storage.basename(one) for one in storage.list_folders(folder)) if numbers else ()
+        if sum(_NUMBER.split(one) == [start, *numbers] for one in names) > 1:
+            return folder
+    return None
 
 
 def list_places(root: str) -> tuple[dict[str, set[tuple[str, str]]], list[tuple[str, str]]]:

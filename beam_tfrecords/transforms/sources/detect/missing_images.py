@@ -15,6 +15,7 @@ from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.sources.detect.column_suggestions import (
     FOLDERS,
+    above_parts,
     find_stems,
     join_archives,
     list_places,
@@ -78,7 +79,11 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: f
     is_clear = any(isinstance(one, Reading) for one in found)
     joined = [] if is_clear else [*_join(table, columns, names, roots[-1])]
     if found:
-        raise _refusal(table.path, names, roots, *found, *joined)
+        folders = [one.settings.get("image_root") or "" for one in found if isinstance(one, Reading)]
+        beside = storage.dirname(table.path)
+        above = next(filter(None, (above_parts(one, beside) for one in folders)), None)
+        in_parts = [*_join(table, columns, names, roots[-1], beside=above)] if above else []
+        raise _refusal(table.path, names, roots, *in_parts, *found, *joined)
     names += itertools.islice(images, _MOST_ROWS - _ROWS)
     if _are_missing(names, roots):
         raise _refusal(table.path, names, roots, "", *joined)
@@ -130,6 +135,9 @@ def _refuse_some_missing(
             'as ["1.jpg", "2.jpg"]',
             code="missing_images",
         )
+    # In a path, folders say which of several images of one name is meant.
+    folder = _pattern_of(columns).partition("{")[0]
+    has_folders = any("/" in name.removeprefix(folder) for name in missing)
     # If most of the images are missing, the rows are about others.
     few = {"max_failures": share_above(len(missing), len(names))} if 2 * len(missing) <= len(names) else {}
     raise RequestError(
@@ -137,7 +145,7 @@ def _refuse_some_missing(
         f"{'is' if len(missing) == 1 else 'are'} not there: "
         f"{_describe_nearest(missing[0], roots[-1])}",
         [
-            *(() if any("/" in name for name in missing) else _join(table, columns, names, roots[-1])),
+            *(() if has_folders else _join(table, columns, names, roots[-1])),
             *([Reading("all rows but those without an image", few)] if few else []),
         ],
         code="missing_images",
@@ -295,9 +303,11 @@ def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str
         yield advice
 
 
-def _join(table: Table, columns: Columns, names: Sequence[str], root: str) -> Iterator[Reading]:
+def _join(
+    table: Table, columns: Columns, names: Sequence[str], root: str, *, beside: str | None = None
+) -> Iterator[Reading]:
     """Yields readings that join a table with the images that have the names in its paths, in folders or archives."""
-    keys, beside = pattern_columns(_pattern_of(columns)), storage.dirname(table.path)
+    keys, beside = pattern_columns(_pattern_of(columns)), beside or storage.dirname(table.path)
     if len(keys) != 1 or len(columns.images) > 1 or columns.boxes or columns.objects:
         return
     places, _ = list_places(beside)

@@ -191,7 +191,8 @@ def measure(facts: Facts, trial: Trial, named: Sequence[str] = ()) -> Coverage:
     outside = [shown for shown, one in texts.items() if one not in trial.read and one not in named]
     left += [printable(_below(one, facts.roots)) for one in outside]
     total = len(images - trial.masks) if is_known else 0
-    return Coverage(trial, total, _find_implausible(trial), left, bool(outside or facts.texts_of_images))
+    implausible = _find_implausible(trial) or _find_mixed(trial, facts.roots)
+    return Coverage(trial, total, implausible, left, bool(outside or facts.texts_of_images))
 
 
 def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
@@ -269,6 +270,13 @@ def _find_implausible(trial: Trial) -> str:
     if count >= _MANY and 2 * len(trial.labels) > count:
         return "nearly each has a class of its own"
     return ""
+
+
+def _find_mixed(trial: Trial, roots: Sequence[str]) -> str:
+    """Says which splits folders name that a reading does not tell apart."""
+    folders = {_below(posixpath.dirname(path), roots) for path in trial.images} if len(trial.splits) < 2 else set[str]()
+    splits = {split for folder in folders for name in folder.split("/") if (split := split_of_folder(name))}
+    return f"{' and '.join(sorted(splits))} are one split" if len(splits) > 1 else ""
 
 
 def _name_left(facts: Facts, used: frozenset[str]) -> list[str]:

@@ -425,11 +425,11 @@ def _images_alone(level: Level) -> Interpretation | None:
     direct, total = sum(map(tree.images, bases)), sum(map(tree.total, bases))
     if not total:
         return Interpretation(bases)  # The caller reports that there are no images.
+    where = ", ".join(printable(base) or "it" for base in list(bases)[:10])
     if not level.names:
-        where = "its split folders" if any(bases.values()) else printable(next(iter(bases))) or "it"
+        where = "its split folders" if any(bases.values()) else where
         raise _directly_in(f"the images are directly in {where}", level)
     if all(map(tree.below, bases)) and direct * 2 > total:
-        where = ", ".join(printable(base) or "it" for base in list(bases)[:10])
         raise _directly_in(f"{direct:,} of {total:,} images are directly in {where}", level)
     return None
 
@@ -690,13 +690,14 @@ def _two_levels(level: Level) -> Interpretation | None:
     shared = set.intersection(*(set(level.inner[name]) for name in names))
     hold = "the same folders" if shared and len(shared) == len(found) else "other folders"
     outer = Reading(f"the classes {_first(names)}", {"label_pattern": request.class_pattern(depth)})
-    if any(tree.images(join(base, name)) for name in names):
-        whole = f"{request.class_pattern(depth).removesuffix('[^/]+)/')}.+)/[^/]+$"
-        inner = Reading("the whole path of a folder as its class", {"label_pattern": whole})
-    else:
+    pattern = f"{request.class_pattern(depth).removesuffix('[^/]+)/')}.+)/[^/]+$"
+    inner = Reading("the whole path of a folder as its class", {"label_pattern": pattern})
+    deepest = list[Reading]()
+    if not any(tree.images(join(base, name)) for name in names):
         below = dataclasses.replace(level, bases=level.down())
         while below.names and (len(below.names) < 2 or all(map(is_container, below.names))):
             below = dataclasses.replace(below, bases=below.down())
+        deepest += [inner] if len(below.found) > 1 and not any(map(is_known, below.found)) else []
         pattern = request.class_pattern(depth_of(next(iter(below.bases))) if below.bases else depth + 1)
         inner = Reading(f"the classes {_first(below.names or found)}", {"label_pattern": pattern})
     alone = []
@@ -706,16 +707,25 @@ def _two_levels(level: Level) -> Interpretation | None:
     # The same classes in each folder, but no counters, make the outer folders variants, such as color and grayscale.
     are_variants = repeats and are_classes and len(shared) == len(found) and not are_counted
     are_splits = all(named_split(name)[1] for name in found)
-    levels = [inner, outer] if are_variants else [outer, inner]
-    if repeats and are_classes and request.root and not any(level.bases.values()):
-        paths = [join(base, name) for name in names[: _MOST_ALONE if are_splits else 1]]
-        alone = [Reading(f"the folders in {one} as classes", {"input": request.path(one)}) for one in paths]
+    levels = [*([inner, outer] if are_variants else [outer, inner]), *deepest]
+    # Of folders that hold splits, each is a dataset.
+    with_splits = [one for one in names if any(map(_names_split, tree.inside(join(base, one)).folders))]
+    hold_splits = bool(with_splits)
+    if (hold_splits or (repeats and are_classes)) and request.root and not any(level.bases.values()):
+        ordered = [*with_splits, *(one for one in names if one not in with_splits)]
+        paths = [join(base, one) for one in ordered[: _MOST_ALONE if hold_splits or are_splits else 1]]
+        what = "the images in {}" if hold_splits else "the folders in {} as classes"
+        alone = [Reading(what.format(one), {"input": request.path(one)}) for one in paths]
     depths = "" if len(level.deep) == len(names) else "the images lie at different depths: "
     raise UnclearError(
         f"{depths}the folders {show_names(names)} hold {hold} ({show_names(found)}), so either may be the classes",
         [*([] if are_splits else levels), *alone],
         code="unclear_class_level",
     )
+
+
+def _names_split(path: str) -> bool:
+    return any(map(split_of_folder, path.split("/")))
 
 
 def _classes(level: Level) -> Interpretation:

@@ -12,7 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import Reading
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.detect.column_names import is_split_name, names_no_label, plain_name
-from beam_tfrecords.transforms.sources.detect.column_suggestions import suggest_classes
+from beam_tfrecords.transforms.sources.detect.column_suggestions import above_parts, suggest_classes
 from beam_tfrecords.transforms.sources.detect.image_columns import METADATA, choose_names, is_file_name
 from beam_tfrecords.transforms.sources.detect.interpretation import ListedLabels, Request, depth_of, one_or_all
 from beam_tfrecords.transforms.sources.detect.label_columns import (
@@ -423,7 +423,7 @@ def _open_tables(paths: Sequence[str], root: str, kind: type[TableFile] = TableF
 
 
 def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
-    """Returns the folder that paths are relative to, and the extension that they lack; None if it is unclear.
+    """Returns the folder that paths are relative to, and the extension that they lack; None for several, or none.
 
     Args:
       words: some of the paths.
@@ -449,25 +449,35 @@ def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> 
         )
         for one in folders
     }
+    nearest = sorted(folders, key=lambda one: (ranks[one], one))[:_MOST_PLACES]
     found = [
         (folder, ending)
-        for folder in sorted(folders, key=lambda one: (ranks[one], one))[:_MOST_PLACES]
+        for folder in nearest
         for ending in sorted(endings)
-        if _lead_to_files(storage.join(root, folder), [word + ending for word in words])
+        if _lead_to_files(storage.join(root, folder), words, ending)
     ]
     # Of several equally near folders, either may be meant.
     best = [one for one in found if ranks[one[0]] == ranks[found[0][0]]]
-    return best[0] if len({folder for folder, _ in best}) == 1 else None
+    if len({folder for folder, _ in best}) != 1:
+        return None
+    folder, ending = best[0]
+    missing = [word for word in words if not _is_there(storage.join(root, folder), word, ending)]
+    are_elsewhere = any(_is_there(storage.join(root, one), word, ending) for word in missing for one in nearest)
+    return None if are_elsewhere or above_parts(storage.join(root, folder).rstrip("/"), root) else best[0]
 
 
-def _lead_to_files(folder: str, paths: Sequence[str]) -> bool:
+def _lead_to_files(folder: str, words: Sequence[str], ending: str) -> bool:
     """Whether there are files at nearly all of some paths below a folder: a few images may be missing."""
     missing = 0
-    for path in paths:
-        missing += not storage.is_file(as_named(storage.join(folder, path)))
-        if missing > len(paths) // _SPREAD:
+    for word in words:
+        missing += not _is_there(folder, word, ending)
+        if missing > len(words) // _SPREAD:
             return False
     return True
+
+
+def _is_there(folder: str, word: str, ending: str) -> bool:
+    return storage.is_file(as_named(storage.join(folder, word + ending)))
 
 
 def find_labels(
