@@ -89,6 +89,39 @@ def describe_splits(splits: Mapping[str, str | None], inputs: Inputs) -> list[st
     return [f"splits from the names of the inputs: {', '.join([*shown[:_MOST_NAMES], *more])}"]
 
 
+def describe_divided(inputs: Inputs, found: Mapping[str, Mapping[str, int]], unit: str, *, divides: bool) -> list[str]:
+    """Returns a note if the request divides the splits of an input again.
+
+    Args:
+      inputs: the inputs.
+      found: path of an input -> split that its files or metadata say -> number of its units.
+      unit: "record", "file" or "image".
+      divides: whether the request has fractions.
+
+    Raises:
+      RequestError: an input that is declared as one split has several.
+    """
+    for path, own in found.items():
+        said = inputs.splits.get(path)
+        if said and len(own) > 1:
+            paths, is_one = list(inputs.paths), len({*inputs.splits.values()}) == 1
+            whole = [Reading(f"all {unit}s as {said}", {"input": paths, "splits": f"{said}=1"})] if is_one else []
+            raise RequestError(
+                f"{quote_input(path)} is declared as {said}, but it has the splits {_count_each(own, unit)}; expected "
+                "one split in each input",
+                [Reading("the splits as they are", {"input": paths}), *whole],
+                code="contradicting_splits",
+            )
+    total = sum(map(Counter[str], found.values()), Counter[str]())
+    if not divides or len(total) < 2:
+        return []
+    return [f"the input has the splits {_count_each(total, unit)}, and `splits` divides them again"]
+
+
+def _count_each(own: Mapping[str, int], unit: str) -> str:
+    return ", ".join(f"{split} ({count:,} {unit}{'s' * (count > 1)})" for split, count in sorted(own.items()))
+
+
 def input_path(word: str) -> str:
     """Returns the absolute path of an input; `file://` URIs become local paths.
 

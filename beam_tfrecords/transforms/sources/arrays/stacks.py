@@ -18,7 +18,7 @@ from beam_tfrecords.storage.reading import reading
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.class_files import FoundClasses
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
-from beam_tfrecords.transforms.sources.inputs import describe_splits, quote_input, splits_of_names
+from beam_tfrecords.transforms.sources.inputs import describe_divided, describe_splits, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.source import MakeSource, OpenRequest
@@ -116,11 +116,14 @@ class StackSource(RowSource):
         self.notes += notes
         cells = self._take_columns(table, settings, needs, label, images={IMAGE: False})
         self._describe(found_classes=found_classes)
-        split_column = settings.split_column
-        if needs.splits.are_auto and not split_column and not inputs.splits:
-            self._split_files(splits_of_names([read_name(file.uri) for file in files]), settings)
+        self._split_files(splits_of_names([read_name(file.uri) for file in files]), request, needs)
         splits = {file.uri: file.split for file in self.partitions if file.split}
-        by_arrays = not splits and cells.columns.split is None and needs.splits.are_auto and split_column is None
+        by_arrays = not splits and cells.columns.split is None and settings.split_column is None
+        if by_arrays or inputs.splits:
+            own = {stack.split: stack.count for stack in stacks if stack.split}
+            divides = needs.splits.fractions is not None
+            self.notes += describe_divided(inputs, {inputs.paths[0]: own}, "image", divides=divides)
+        by_arrays = by_arrays and needs.splits.are_auto
         self.notes += describe_splits(splits, inputs)
         if by_arrays and any(stack.split for stack in stacks):
             shown = ", ".join(dict.fromkeys(str(stack.split) for stack in stacks))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import pack_polygons, run_lengths
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Range, RecordRange, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.description import Description, Labels, StoredRecords
-from beam_tfrecords.transforms.sources.inputs import key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.inputs import describe_divided, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles, reject_missing
 from beam_tfrecords.transforms.sources.records.datasets import (
@@ -110,11 +111,14 @@ class DatasetSource(Source):
         inputs, group_column = request.inputs, request.spec.group_column
         super().__init__()
         self.partitions = []
+        own = {place: Counter[str]() for place in datasets}
         for file in files:
             place, shard = shards[file.uri]
+            own[place][shard.split] += shard.records
             split = inputs.splits.get(place) or _split_of(shard, needs.splits)
             self.partitions.append(dataclasses.replace(file, split=split))
-        self.notes += notes
+        divides = needs.splits.fractions is not None
+        self.notes += [*describe_divided(inputs, own, "record", divides=divides), *notes]
         _refuse_settings(next(iter(datasets)), request.spec)
         layout = common_layout(datasets)
         records = StoredRecords(layout, common_image_spec(list(datasets.values())))

@@ -157,8 +157,7 @@ class TfrecordSource(RowSource):
                 if name in (needs.columns or ())
             },
         )
-        if needs.splits.are_auto and settings.split_column is None and not any(file.split for file in files):
-            self._split_files(record_splits(files), request.spec)
+        self._split_files(record_splits(files), request, needs)
         if cells.columns.split is None:
             self._note_splits()
         lengths = {

@@ -117,9 +117,7 @@ class HfParquetSource(RowSource):
             labels=dataclasses.replace(self.description.labels, names=class_names, may_be_indices=not class_names),
             column_classes={name: min(found) if len(found) == 1 else () for name, found in by_file.items()},
         )
-        by_name = needs.splits.are_auto and settings.split_column is None
-        if by_name and not any(file.split for file in files):
-            self._split_files(_shard_or_path_splits(files), settings)
+        self._split_files(_shard_or_path_splits(files), request, needs)
         if cells.columns.split is None:
             self._note_splits()
         paired = zip(files, pair_roots(files, settings.image_root), strict=True)

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import posixpath
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -18,13 +18,12 @@ from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, File, SampleRef, object_mask
 from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, find_label
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
-from beam_tfrecords.transforms.sources.inputs import Inputs, quote_input
+from beam_tfrecords.transforms.sources.inputs import Inputs, describe_divided, quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.needs import Needs
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.path_rule import key_of_path
-from beam_tfrecords.transforms.sources.selection import Selection
-from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source import OpenRequest, Source
 from beam_tfrecords.transforms.sources.tables.box_cells import MaskColumns
 from beam_tfrecords.transforms.sources.tables.cells import (
     check_end,
@@ -225,17 +224,32 @@ class RowSource(Source):
         super().__init__(files)
         self._inputs = inputs
 
-    def _split_files(self, splits: Sequence[str | None], selection: Selection) -> None:
-        """Sets the splits of the files, which their names or folders say.
+    def _split_files(self, splits: Sequence[str | None], request: OpenRequest, needs: Needs) -> None:
+        """Sets the splits of the files, which their names or folders say, unless the request says them.
 
         Args:
           splits: of the files.
-          selection: files that the request leaves out are not part of the choice of a dataset.
+          request: the request; files that it leaves out are not part of the choice of a dataset.
+          needs: requested contents.
 
         Raises:
+          RequestError: an input that is declared as one split has files of several.
           RequestError: these have two words for one split, such as `validation` and `eval`, or the input has a shard of
             a split in several folders, which are several datasets.
         """
+        selection, inputs = request.spec, self._inputs
+        if selection.split_column is not None or needs.splits.folders is not None:
+            return
+        divides = needs.splits.fractions is not None
+        if len(self.partitions) > len(inputs.paths) or not inputs.splits:
+            place_of = {inputs.splits.get(path): path for path in reversed(inputs.paths)}
+            own: defaultdict[str, Counter[str]] = defaultdict(Counter)
+            for file, split in zip(self.partitions, splits, strict=True):
+                if split and not selection.skips_path(file.key_prefix.removesuffix("/")):
+                    own[place_of.get(file.split, inputs.paths[0])][split] += 1
+            self.notes += describe_divided(inputs, own, "file", divides=divides)
+        if divides or any(file.split for file in self.partitions):
+            return
         _refuse_words(self.partitions)
         pairs = zip(self.partitions, splits, strict=True)
         self.partitions = [dataclasses.replace(file, split=split) for file, split in pairs]
