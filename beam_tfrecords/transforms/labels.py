@@ -151,6 +151,11 @@ def name_numbered(labels: Iterable[Scalar], *, first_class: int = 0) -> ClassNam
     return ClassNames(fill_numbers(found, first=first), names_of=names_of)
 
 
+def number_names(names: Iterable[str], *, first: int = 0) -> dict[Scalar, int]:
+    """Returns name -> number of class names in the order of their numbers."""
+    return {name: number for number, name in enumerate(names, first)}
+
+
 def fill_numbers(names: Mapping[int, str], *, first: int) -> tuple[str, ...]:
     """Returns number -> name as a list from `first` on, with `category_3` for a number without a name."""
     return tuple(names.get(number, f"category_{number}") for number in range(first, max(names, default=-1) + 1))

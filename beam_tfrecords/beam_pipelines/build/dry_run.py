@@ -203,7 +203,7 @@ def _make_plan(spec: BuildSpec) -> Plan:
     )
     publishes = failed < listing.total and failed <= spec.max_failures * listing.total
     estimates = _estimate_splits(spec, listing)
-    ledger = make_ledger(spec, source, listing, tally, class_names)
+    ledger = make_ledger(spec, source, listing, tally, class_names, heads)
     notes = (*tally.notes, *describe_request(spec), *describe_moved_classes(spec, class_names.names, heads))
     lines = [
         *_describe_splits(estimates),

@@ -10,13 +10,14 @@ from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.contents import CLASSES
 from beam_tfrecords.transforms.identity import digest
-from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.labels import ClassNames, number_names
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, publish_settings
 from beam_tfrecords.transforms.sources.description import STRUCTURE, Description
 from beam_tfrecords.transforms.sources.meaning.ledger import (
     Entry,
+    find_moved,
     find_renumbered,
     find_unread,
     find_unstored,
@@ -114,7 +115,12 @@ def _decisive_settings(spec: BuildSpec) -> dict[str, Any]:
 
 
 def make_ledger(
-    spec: BuildSpec, source: Source, listing: Listing, tally: Tally, classes: ClassNames
+    spec: BuildSpec,
+    source: Source,
+    listing: Listing,
+    tally: Tally,
+    classes: ClassNames,
+    heads: Mapping[str, ClassNames],
 ) -> tuple[Entry, ...]:
     """Returns the ledger of a listed input.
 
@@ -124,6 +130,7 @@ def make_ledger(
       listing: its samples.
       tally: files that are not samples, and the fields that the source has seen.
       classes: the classes of the dataset.
+      heads: feature with classes of its own -> these classes.
     """
     layout, seen = spec.layout, source.description
     if layout is None or layout.keeps_records:
@@ -144,8 +151,16 @@ def make_ledger(
     if spec.map is None:
         named = spec.class_names
         of_list: dict[Scalar, int] = dict(zip(named.names, named.numbers, strict=False)) if named is not None else {}
-        numbers = {**seen.labels.numbers, **of_list} or number_labels(listing.labels)
-        found += find_renumbered(numbers, classes, layout)
+        by_file = seen.labels.by_file or {"": {} if of_list else number_labels(listing.labels)}
+        numbers = {path: {**of_file, **of_list} for path, of_file in by_file.items()}
+        records = seen.records.layout if seen.records else None
+        found += find_renumbered(numbers, classes, layout, records)
+        stored = {one.column: one.class_names for one in records.heads.values()} if records else {}
+        for name, found_classes in heads.items():
+            column = layout.heads[name].column or ""
+            labels: Mapping[Scalar, int] = listing.column_labels.get(column, {})
+            of_column = number_names(stored[column]) if column in stored else number_labels(labels)
+            found += find_moved(name, of_column, found_classes, remedy="class_names of a feature decides its numbers")
     return tuple(found)
 
 

@@ -98,7 +98,7 @@ def prepare_build(
         spec,
         input_fingerprint=listed.fingerprint,
         tally=tally,
-        ledger=make_ledger(spec, source, listing, tally, class_names),
+        ledger=make_ledger(spec, source, listing, tally, class_names, heads),
         read_with=listed.read_with,
     )
     named = {"class_names": class_names.names, **describe_heads(plan.convert.layout)}

@@ -50,7 +50,8 @@ class Labels:
 
     Attributes:
       names: class names in index order, if the source defines them; labels are then names.
-      numbers: class -> its number in the input, if the input numbers classes that have names.
+      numbers: path of a file or dataset -> class -> its number there, if the input numbers classes that have names; one
+        file of those that number them alike is enough. Numbers of a dataset of ours are indices.
       may_be_indices: whether a numeric label is a class index; never true for folder names.
       are_numbered: whether labels are `numbered_label`s.
       first: number of the class with index 0, if the source has class numbers and no names.
@@ -61,13 +62,22 @@ class Labels:
     """
 
     names: Sequence[str] = ()
-    numbers: Mapping[Scalar, int] = dataclasses.field(default_factory=dict)
+    numbers: Mapping[str, Mapping[Scalar, int]] = dataclasses.field(default_factory=dict)
     may_be_indices: bool = False
     are_numbered: bool = False
     first: int = 0
     length: int = 0
     text_column: str = ""
     number_column: str = ""
+
+    @property
+    def by_file(self) -> Mapping[str, Mapping[Scalar, int]]:
+        """The numbers of each file; "" -> the numbers of all files if these have the same number for each class."""
+        every: dict[Scalar, int] = {}
+        for numbers in self.numbers.values():
+            if any(every.setdefault(name, number) != number for name, number in numbers.items()):
+                return self.numbers
+        return {"": every} if every else {}
 
 
 @dataclasses.dataclass(frozen=True)

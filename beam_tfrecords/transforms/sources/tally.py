@@ -65,7 +65,8 @@ class Tally:
       damaged: containers that could not be read to their end.
       unmatched: annotations, label files and masks without an image.
       notes: warnings about a valid but unusual input, one line each.
-      classes: class that a file declares, in the order of the files -> its numbers there; None for a class without one.
+      classes: class that a file declares, in the order of the files -> its numbers, each with the first file that has
+        it; None for a class without one.
       uses: fields of documents that the reader uses, as in `Description.uses`.
       has_splits: whether documents say the splits of their samples.
       globs: globs of the request that have matched no file so far; not merged.
@@ -78,7 +79,7 @@ class Tally:
     damaged: list[Damage] = dataclasses.field(default_factory=list)
     unmatched: list[Unmatched] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
-    classes: dict[str, list[int | None]] = dataclasses.field(default_factory=dict)
+    classes: dict[str, list[tuple[int | None, str]]] = dataclasses.field(default_factory=dict)
     uses: dict[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     has_splits: bool = False
     globs: set[str] = dataclasses.field(default_factory=set)
@@ -116,10 +117,12 @@ class Tally:
         self.see(key)
         self._count(kind, 1, [key])
 
-    def see_class(self, name: str, *numbers: int | None) -> None:
-        """Adds a class that a file declares, and its number in the file."""
+    def see_class(self, name: str, *numbers: tuple[int | None, str]) -> None:
+        """Adds a class that a file declares, and its number in the file with the path of the file."""
         known = self.classes.setdefault(name, [])
-        known += [number for number in numbers if number not in known]
+        for number, file in numbers:
+            if number not in [one for one, _ in known]:
+                known.append((number, file))
 
     def add_unmatched(self, note: str, count: int, total: int) -> None:
         """Counts annotations of one kind that match no image, with a note on them."""

@@ -103,7 +103,8 @@ def _find_classes(
         return _number_classes(spec, listing, tally, chosen, kept)
     first = max(seen.labels.first, int(_stores_ids(spec.layout)))
     if seen.labels.names:
-        names = (_number_names(seen.labels.names, seen.labels.numbers) if first else ()) or tuple(seen.labels.names)
+        numbers = seen.labels.by_file.get("", {})
+        names = (_number_names(seen.labels.names, numbers) if first else ()) or tuple(seen.labels.names)
         return _number_classes(spec, listing, tally, ClassNames(names), kept)
     if seen.labels.are_numbered:
         return _number_classes(spec, listing, tally, name_numbered(listing.labels, first_class=first), kept)

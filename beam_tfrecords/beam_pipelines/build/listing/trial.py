@@ -448,9 +448,9 @@ def _list(spec: BuildSpec, source: Source) -> tuple[list[SampleRef], Sequence[st
         if source.name in _TABLES:
             check_split_lists(spec, source, listing, tally)
         resolve_arrays(spec, source, listing, tally)
-        resolve_heads(spec, source, listing, tally, {})
+        heads = resolve_heads(spec, source, listing, tally, {})
         has_places = {Content.OBJECTS, Content.MASK, Content.OBJECT_MASKS} & spec.required
-        ledger = () if has_places else make_ledger(spec, source, listing, tally, classes)
+        ledger = () if has_places else make_ledger(spec, source, listing, tally, classes, heads)
         lost = [one.field for one in ledger if _BOXES.search(f"{one.field} {one.detail}")]
         return [_without_folder(ref, folder) for ref in read_refs(listing)], lost
 

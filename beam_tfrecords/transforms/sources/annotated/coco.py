@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -159,12 +160,14 @@ class CocoSource(AnnotatedSource):
 
     def finish(self, folders: FolderSummary, tally: Tally, found: Mapping[str, Interpretation]) -> Finish:
         """See `Source.finish`."""
-        plain: dict[Scalar, int] = {
-            name: number for name, (number, *more) in tally.classes.items() if number is not None and not more
-        }
+        numbers: defaultdict[str, dict[Scalar, int]] = defaultdict(dict)
+        for name, several in tally.classes.items():
+            for number, file in several:
+                if number is not None:
+                    numbers[file][name] = number
         uses = {**_USES, **tally.uses}
         names = tuple(tally.classes)
-        labels = dataclasses.replace(self.description.labels, names=names, numbers=plain)
+        labels = dataclasses.replace(self.description.labels, names=names, numbers=numbers)
         return Finish(dataclasses.replace(self.description, labels=labels, uses=uses))
 
     def _annotate(

@@ -320,7 +320,7 @@ class CocoAnnotations:
         shown = printable(storage.basename(path))
         numbers = self.class_numbers
         for name in self.class_names:
-            tally.see_class(name, numbers.get(name))
+            tally.see_class(name, (numbers.get(name), path))
         if self.named_by_url:
             tally.uses["images[].coco_url"] = STRUCTURE
         for field, count in self.fields.items():

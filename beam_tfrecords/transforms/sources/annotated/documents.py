@@ -18,7 +18,7 @@ from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content, content
 from beam_tfrecords.features.fields import CAPTIONS
 from beam_tfrecords.storage.reading import unchanged
 from beam_tfrecords.transforms.class_list import list_classes
-from beam_tfrecords.transforms.refs.sample_refs import MASK
+from beam_tfrecords.transforms.refs.sample_refs import MASK, Scalar
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotated.document_fields import DocumentFields
 from beam_tfrecords.transforms.sources.annotated.image_finder import ImageFinder
@@ -285,12 +285,15 @@ class DocumentSource(AnnotatedSource):
             Content.CAPTIONS: CAPTIONS in mapping.values,
         }
         names = {} if isinstance(mapping.class_names, Expression) else mapping.class_names
+        numbers: dict[Scalar, int] = {name: int(number) for number, name in names.items() if number.isdecimal()}
         are_objects = all(kind.objects.text.startswith(("@", "[@]")) for kind in mapping.objects)
         self._describe(
             provides=contents_in(found),
             columns=tuple(mapping.values),
             labels=Labels(
-                tuple(dict.fromkeys(names.values())), may_be_indices=not (mapping.class_names or mapping.has_names)
+                tuple(dict.fromkeys(names.values())),
+                {"": numbers},
+                may_be_indices=not (mapping.class_names or mapping.has_names),
             ),
             # Parts of a document about one image, each of which is an object, are one sample.
             groups_rows=mapping.samples is not None and bool(mapping.objects) and are_objects,

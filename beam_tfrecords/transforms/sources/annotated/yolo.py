@@ -18,6 +18,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.features.contents import CLASSES, OUTLINES, Content
 from beam_tfrecords.transforms.objects.objects import Objects
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotated.shell import (
     Annotated,
@@ -96,7 +97,8 @@ class YoloSource(AnnotatedSource):
     def __init__(self, data: YoloData, places: YoloPaths, inputs: Inputs, needs: Needs) -> None:
         super().__init__(inputs, needs)
         names = tuple(dict.fromkeys(data.names[number] for number in sorted(data.names)))
-        self._describe(labels=Labels(names, may_be_indices=not names))
+        numbers: dict[Scalar, int] = {name: number for number, name in data.names.items()}
+        self._describe(labels=Labels(names, {data.file: numbers}, may_be_indices=not names))
         self._data = data
         self._places = places
         self._keypoints, self._has_visibility = data.keypoints, data.has_visibility

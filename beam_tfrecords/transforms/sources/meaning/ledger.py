@@ -35,6 +35,9 @@ _LAYOUTS = {
 # Field of objects in a cell -> field of the layout that stores it.
 _OF_OBJECTS = {"segmentation": OUTLINE[0], "segmentations": OUTLINE[0], "keypoints": KEYPOINTS[0]}
 _MOST_LINES, _MOST_NAMED, _MOST_JUDGED = 10, 12, 20
+# How a feature says a class -> number of the class with index 0.
+_FIRST = {ClassValue.INDEX: 0, ClassValue.ID: 1}
+_BY_NAMES = "`class_names` decides the numbers"
 _UNNAMED = "a column without a name"
 # Role of a column -> the setting that uses it.
 _REMEDIES = {
@@ -165,30 +168,55 @@ def _holds(field: str, prefix: str) -> bool:
     return field == prefix or (not prefix.startswith("column.") and field.startswith(prefix))
 
 
-def find_renumbered(numbers: Mapping[Scalar, int], classes: ClassNames, layout: Layout) -> Iterator[Entry]:
-    """Yields an entry if the number of a class in the input is not its stored number.
+def find_renumbered(
+    numbers: Mapping[str, Mapping[Scalar, int]], classes: ClassNames, layout: Layout, records: Layout | None
+) -> Iterator[Entry]:
+    """Yields an entry for each file in which the number of a class is not its stored number.
 
     Args:
-      numbers: label -> number of the class in the input.
+      numbers: path of a file, or "" for all files -> label -> number of the class there.
       classes: the classes of the dataset.
       layout: features of an example.
+      records: features of the examples of the input, in which the numbers are indices; None for other inputs.
     """
-    kinds = {one.class_value: one.name for one in layout.features if one.class_value not in (None, ClassValue.NAME)}
-    for kind, feature in kinds.items():
-        first = 1 if kind is ClassValue.ID else 0
-        stored = {number: classes.find(label) for label, number in numbers.items()}
-        moved = {was: index + first for was, index in sorted(stored.items()) if index is not None}
-        if any(was != now for was, now in moved.items()):
-            shown = [f"{was} -> {now}" for was, now in moved.items() if was != now]
-            more = ", …" if len(shown) > _MOST_NAMED else ""
-            yield Entry(
-                Fate.RENUMBERED,
-                "",
-                feature,
-                len(shown),
-                detail=", ".join(shown[:_MOST_NAMED]) + more,
-                remedy="`class_names` decides the numbers",
-            )
+    features = {one.class_value: one for one in layout.features if one.class_value in _FIRST}
+    known = {one.class_value for one in records.features if one.class_value in _FIRST} if records else set()
+    for kind, feature in features.items():
+        before = _FIRST[kind] if kind in known else int(known == {ClassValue.ID})
+        for path, of_file in numbers.items():
+            were = {label: number + before for label, number in of_file.items()}
+            remedy = _BY_NAMES
+            if kind is ClassValue.ID and 0 in were.values():
+                remedy = f"a layout with {feature.field.removesuffix('id')}index counts from 0"
+            yield from find_moved(feature.name, were, classes, first=_FIRST[kind], path=path, remedy=remedy)
+
+
+def find_moved(
+    feature: str,
+    numbers: Mapping[Scalar, int],
+    classes: ClassNames,
+    *,
+    first: int = 0,
+    path: str = "",
+    remedy: str = _BY_NAMES,
+) -> Iterator[Entry]:
+    """Yields an entry if the number of a class in an input is not its number in a feature.
+
+    Args:
+      feature: name of the feature.
+      numbers: label -> number of the class in the input.
+      classes: the classes of the feature.
+      first: number of the first class in the feature.
+      path: path of the file with the numbers; "" for all files.
+      remedy: the setting that keeps the numbers.
+    """
+    stored = {number: classes.find(label) for label, number in numbers.items()}
+    moved = [(was, index + first) for was, index in sorted(stored.items()) if index is not None]
+    shown = [f"{was} -> {now}" for was, now in moved if was != now]
+    if shown:
+        detail = ", ".join(shown[:_MOST_NAMED]) + (", …" if len(shown) > _MOST_NAMED else "")
+        file = printable(storage.basename(path))
+        yield Entry(Fate.RENUMBERED, file, feature, len(shown), detail=detail, remedy=remedy)
 
 
 def number_labels(labels: Iterable[Scalar]) -> dict[Scalar, int]:
@@ -224,7 +252,8 @@ def _by_file(entries: Iterable[Entry]) -> dict[tuple[Fate, str], list[Entry]]:
         by_file.setdefault((entry.fate, entry.file), []).append(entry)
     alike: dict[tuple[Fate, tuple[str, ...]], list[str]] = {}
     for (fate, file), several in by_file.items():
-        alike.setdefault((fate, tuple(one.field for one in several)), []).append(file)
+        names = (one.field if fate is Fate.NOT_STORED else f"{one.field} {one.detail}" for one in several)
+        alike.setdefault((fate, tuple(names)), []).append(file)
     grouped = {}
     for (fate, fields), files in alike.items():
         each = [by_file[fate, file] for file in files]

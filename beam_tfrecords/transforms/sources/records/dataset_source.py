@@ -26,6 +26,7 @@ from beam_tfrecords.features.stored_objects import StoredObjects
 from beam_tfrecords.nearest import list_known
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
+from beam_tfrecords.transforms.labels import number_names
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import pack_polygons, run_lengths
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Range, RecordRange, SampleRef, Value, one_image
@@ -138,7 +139,10 @@ class DatasetSource(Source):
             columns=columns,
             column_types=column_types,
             has_several_labels=layout.has_several_labels,
-            labels=Labels(merge_class_names([dataset.class_names for dataset in datasets.values()])),
+            labels=Labels(
+                merge_class_names([dataset.class_names for dataset in datasets.values()]),
+                {dataset.path: number_names(dataset.class_names) for dataset in datasets.values()},
+            ),
             records=records,
             uses={one.name: _stored_as(one.field) for one in layout.features if one.field},
         )

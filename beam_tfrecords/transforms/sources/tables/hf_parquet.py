@@ -24,6 +24,7 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.reading import is_damage, parsing
 from beam_tfrecords.storage.threads import map_in_threads
+from beam_tfrecords.transforms.labels import number_names
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, Locator, Range, SampleRef
 from beam_tfrecords.transforms.sources.description import Description
@@ -111,10 +112,16 @@ class HfParquetSource(RowSource):
         column = of.classes if of else label or ""
         declaring = _names_by_file(files, column) if column in declared else ()
         class_names = tuple(dict.fromkeys(itertools.chain.from_iterable(declaring)))
+        first_of = {names: file.uri for names, file in reversed([*zip(declaring, files, strict=False)]) if names}
         wanted = (name for name in declared if name in (needs.columns or ()))
         by_file = {name: {*_names_by_file(files, name)} for name in wanted}
         self._describe(
-            labels=dataclasses.replace(self.description.labels, names=class_names, may_be_indices=not class_names),
+            labels=dataclasses.replace(
+                self.description.labels,
+                names=class_names,
+                numbers={file: number_names(names) for names, file in first_of.items()},
+                may_be_indices=not class_names,
+            ),
             column_classes={name: min(found) if len(found) == 1 else () for name, found in by_file.items()},
         )
         self._split_files(_shard_or_path_splits(files), request, needs)
