@@ -56,7 +56,7 @@ class Area:
 
 _OF_COLUMNS = ("columns", "column_suggestions", "label_columns", "missing_images", "split_column", "unnamed_columns")
 _OF_DOCUMENTS = (
-    *("documents", "document_fields", "image_finder", "mapped_objects", "mapping", "recognition"),
+    *("documents", "document_fields", "document_reads", "image_finder", "mapped_objects", "mapping", "recognition"),
     *("trees",),
 )
 _OF_FOLDERS = (

@@ -12,7 +12,7 @@ from jmespath.visitor import TreeInterpreter
 
 from beam_tfrecords.transforms.sources.annotated.compiled import compile_tree
 from beam_tfrecords.transforms.sources.annotated.mapping import (
-    _FUNCTIONS,
+    FUNCTIONS,
     DocumentMapping,
     Expression,
     mapping_names,
@@ -74,8 +74,8 @@ def outcome(find, document):
 @each("text", TEXTS)
 def test_a_compiled_expression_finds_what_the_interpreter_finds(text):
     tree = jmespath.compile(text).parsed
-    find = compile_tree(tree, _FUNCTIONS)
-    interpreter = TreeInterpreter(jmespath.Options(custom_functions=_FUNCTIONS))
+    find = compile_tree(tree, FUNCTIONS)
+    interpreter = TreeInterpreter(jmespath.Options(custom_functions=FUNCTIONS))
     names = [*{*names_in(tree), "a", "b", "c"}]
     for seed in range(300):
         rng = random.Random(f"{text} {seed}")

@@ -1,7 +1,8 @@
-"""Counts the fields of documents, and finds which of them a mapping uses."""
+"""Counts the fields of documents, and says which of them a mapping uses."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import threading
@@ -9,78 +10,115 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.transforms.sources.annotated.mapping import RUNS, DocumentMapping, Expression
-from beam_tfrecords.transforms.sources.description import BOX, CLASS, KEYPOINTS, OUTLINE, STRUCTURE
+from beam_tfrecords.transforms.sources.annotated.document_reads import CONDITION, NESTED, DocumentReads, Reads, Taken
+from beam_tfrecords.transforms.sources.annotated.mapping import DocumentMapping, Expression, parse_cell
+from beam_tfrecords.transforms.sources.description import STRUCTURE
 
-# Functions that take all values of an object, whose names are data.
-_TAKE_ALL = frozenset({"elements", "items", "flags", "values", "keys"})
-# Names of the numbers in a point, and in the shapes that the function `corners` takes.
-_POINT = frozenset({"x", "y", "X", "Y"})
-_SHAPE = re.compile(r"[xy]\w*|c[xy]|[wh]|angle|pt\w*|point\w*")
-_ROOT = "@"
-_NESTED = (dict, list)  # A union of types would be made anew for each value.
+# What is read of so many objects of a form, and of each for which their number has doubled, is noted.
+_MOST_NOTED = 16
+_NESTED = frozenset(NESTED)
+# Names that are data are shown if they are words, and not numbers or ids.
+_WORD = re.compile(r"[A-Za-z_ -]+")
+# An object with more names that are not in an expression has names that are data.
+_MOST_NAMES = 100
 
 
 @dataclasses.dataclass(slots=True)
-class _Field:
-    """A field of documents; not frozen, because it counts.
+class _Form:
+    """Objects at a place with values of the same names; not frozen, because it counts.
 
     Attributes:
-      path: where it is, such as `shapes[].label`.
-      role: prefixes of the layout's fields that store it; None for a field that the mapping does not use.
-      is_whole: whether the mapping takes all of its values, whatever their names are.
-      is_shape: whether the mapping takes the corners in it.
-      count: number of its values.
-      below: name -> field in it.
+      count: number of these objects.
+      reads: what is read of them.
+      below: name that is read -> place of its values.
+    """
+
+    count: int = 0
+    reads: Reads = dataclasses.field(default_factory=dict)
+    below: dict[str, _Place] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(slots=True)
+class _Place:
+    """A place of objects in documents; not frozen, because it counts.
+
+    Attributes:
+      path: where it is, such as `shapes[]`.
+      forms: the names of the values in an object -> the objects that have these.
+      below: name -> place of its values.
       elements: what is in its lists.
       others: values in it whose names are data.
+      data: these names.
+      cells: names of texts that are JSON.
+      is_data: whether all names are data.
     """
 
     path: str
-    role: Sequence[str] | None = STRUCTURE
-    is_whole: bool = False
-    is_shape: bool = False
-    count: int = 0
-    below: dict[str, _Field] = dataclasses.field(default_factory=dict)
-    elements: _Field | None = None
-    others: _Field | None = None
+    forms: dict[tuple[str, ...], _Form] = dataclasses.field(default_factory=dict)
+    below: dict[str, _Place] = dataclasses.field(default_factory=dict)
+    elements: _Place | None = None
+    others: _Place | None = None
+    data: set[str] = dataclasses.field(default_factory=set)
+    cells: set[str] = dataclasses.field(default_factory=set)
+    is_data: bool = False
+
+    def at(self, name: str) -> _Place:
+        """Returns the place of the values of a name."""
+        if self.is_data or (name in self.data and not _WORD.fullmatch(name)):
+            self.others = self.others or _Place(self.path_of("*"))
+            return self.others
+        if name not in self.below:
+            self.below[name] = _Place(self.path_of(name))
+        return self.below[name]
+
+    def note(self, node: Mapping[str, Any], key: Sequence[str], form: _Form, all_reads: DocumentReads) -> bool:
+        """Notes what is read of an object; returns whether some of its names turn out to be data."""
+        reads = all_reads.of(node)
+        self.is_data |= Taken.NAMES in reads or len(self.data) > _MOST_NAMES
+        for name, roles in reads.items():
+            form.reads.setdefault(name, set()).update(roles)
+        self.cells |= {name for name in key if all_reads.is_json(node[name])}
+        left = [name for name in key if name not in reads] if Taken.VALUES in reads else []
+        data = {name for name in left if isinstance(node[name], NESTED) and all_reads.reads_in(node[name])}
+        self.data |= data
+        form.below.update({name: self.at(name) for name in key if name in form.reads})
+        return self.is_data or bool(data)
+
+    def path_of(self, name: str) -> str:
+        """Returns the path of a name in it."""
+        return f"{self.path}.{name}" if self.path else str(name)
 
 
 class DocumentFields:
     """Counts the fields of documents.
 
-    A field is used if its name is in an expression of the mapping. The fields of a part of a document that no
-    expression names are not counted: the part is.
+    A field is used if an expression of the mapping reads it in some of the objects that have values of the same names.
+    The fields of a part of a document that no expression reads are not counted: the part is.
 
     Args:
       mapping: where things are in a document.
     """
 
     def __init__(self, mapping: DocumentMapping) -> None:
+        self._mapping = mapping
         self._others: Counter[str] = Counter()
-        self._roles: dict[str, Sequence[str]] = {}
-        self._whole: set[str] = set()
-        self._shapes: set[str] = set()
-        self._parts: dict[str, _Field] = {}
+        self._parts: dict[str, _Place] = {}
         self._lock = threading.Lock()
-        for expression, role in _expressions(mapping):
-            for name in _names(expression.tree):
-                known = self._roles.get(name, role)
-                self._roles[name] = (*dict.fromkeys((*known, *role)),) if known and role else STRUCTURE
-            self._whole.update(_wholes(expression.tree, _TAKE_ALL))
-            self._shapes.update(_wholes(expression.tree, {"corners"}))
-        # What decides whether an object is ignored may be stored too.
-        for expression in (kind.ignore for kind in mapping.objects if kind.ignore):
-            self._whole.update(_wholes(expression.tree, _TAKE_ALL))
-            for name in _names(expression.tree):
-                self._roles.setdefault(name, STRUCTURE)
 
-    def add(self, node: Any, path: str = "") -> None:
-        """Counts the fields of a part of a document; threads may call it at the same time."""
+    def add(self, part: Any, path: str = "", *, document: Any = None, samples: Expression | None = None) -> None:
+        """Counts the fields of a part of a document; threads may call it at the same time.
+
+        Args:
+          part: the part.
+          path: where it is.
+          document: what the expression for samples takes; the part by default.
+          samples: the expression; that of the mapping by default.
+        """
+        reads = DocumentReads(self._mapping, part if document is None else document, samples or self._mapping.samples)
         with self._lock:
             if path not in self._parts:
-                self._parts[path] = _Field(path, is_whole=not path and _ROOT in self._whole)
-            self._see(node, self._parts[path])
+                self._parts[path] = _Place(path)
+            self._see(part, self._parts[path], reads)
 
     def add_others(self, others: Mapping[str, int]) -> None:
         """Counts fields, name -> number, beside the parts of a document that are read."""
@@ -88,106 +126,77 @@ class DocumentFields:
             self._others.update(others)
 
     def counted(self) -> Iterator[tuple[str, int, Sequence[str] | None]]:
-        """Yields each field, such as `shapes[].label`, the number of its values, and its role; None if unused."""
+        """Yields each field, such as `shapes[].label`, the number of its values, and its role.
+
+        The role has the prefixes of the layout's fields that store it. It is None for a field that is not used; if only
+        some objects have it so, the number is of these.
+        """
+        names = self._mapping.class_names
+        of_names = {*_names(names.tree)} if isinstance(names, Expression) else set()
         for path, count in self._others.items():
-            yield path, count, self._roles.get(path.rpartition(".")[2])
-        found, alone = [*self._parts.values()], set[str]()
-        for field in found:
-            found += [*field.below.values(), *filter(None, (field.elements, field.others))]
-            if field.is_shape:
-                names = field.below.keys() - self._roles.keys()
-                alone |= {field.below[name].path for name in names if not _has_partner(name, field.below)}
-            if field.count:
-                yield field.path, field.count, None if field.path in alone else field.role
+            yield path, count, STRUCTURE if path.rpartition(".")[2] in of_names else None
+        found = [*self._parts.values()]
+        for place in found:
+            found += [*place.below.values(), *filter(None, (place.elements, place.others))]
+            used, unused = Counter[str](), Counter[str]()
+            roles: dict[str, set[tuple[str, ...]]] = {}
+            for key, form in place.forms.items():
+                for name in key if form.count else ():
+                    (used if name in form.reads else unused)[name] += form.count
+                    roles.setdefault(name, set()).update(form.reads.get(name, ()))
+            for name, several in roles.items():
+                path = place.path_of(name)
+                yield (path, unused[name], None) if unused[name] else (path, used[name], _join(several))
 
-    def _see(self, node: Any, field: _Field) -> None:
-        """Counts the fields in a field."""
+    def _see(self, node: Any, place: _Place, reads: DocumentReads) -> None:
+        """Counts the fields in a list or object."""
         if isinstance(node, list):
-            for one in node:
-                if isinstance(one, _NESTED):
-                    if field.elements is None:
-                        is_whole = field.is_whole and bool(field.path)
-                        field.elements = _Field(f"{field.path}[]", field.role, is_whole, field.is_shape)
-                    self._see(one, field.elements)
-        elif isinstance(node, dict):
-            for name, value in node.items():
-                below = field.below.get(name) or self._find(name, field)
-                if below is field.others:
-                    self._see(value, below)
-                # Many programs write fields without a value.
-                elif value or value == 0:
-                    below.count += 1
-                    if isinstance(value, _NESTED) and below.role is not None and not _are_runs(value, below):
-                        self._see(value, below)
-
-    def _find(self, name: str, field: _Field) -> _Field:
-        """Returns the field of a name in another."""
-        is_known = name in _POINT or (field.is_shape and _SHAPE.fullmatch(str(name)))
-        role = self._roles.get(name, STRUCTURE if is_known else None)
-        if field.is_whole and role is None:
-            field.others = field.others or _Field(f"{field.path}.*" if field.path else "*")
-            return field.others
-        path = f"{field.path}.{name}" if field.path else str(name)
-        is_shape = field.is_shape or name in self._shapes
-        field.below[name] = _Field(path, role, is_whole=name in self._whole, is_shape=is_shape)
-        return field.below[name]
-
-
-def _has_partner(name: str, names: Collection[str]) -> bool:
-    """Whether a name is not that of one coordinate, or the other coordinate is there too, as `yA` is for `xA`."""
-    other = {"x": "y", "y": "x"}.get(str(name)[:1])
-    return other is None or f"{other}{str(name)[1:]}" in names
-
-
-def _are_runs(value: Any, field: _Field) -> bool:
-    return field.role == OUTLINE and isinstance(value, dict) and value.keys() >= RUNS
+            if not _NESTED.isdisjoint(map(type, node)):
+                place.elements = place.elements or _Place(f"{place.path}[]")
+                for one in node:
+                    self._see(one, place.elements, reads)
+            return
+        if not isinstance(node, dict):
+            return
+        data: Collection[str] = node.keys()
+        if not place.is_data:
+            # Many programs write fields without a value.
+            key = tuple([name for name, value in node.items() if value or value == 0])
+            data = ()
+            if place.data:
+                data = [name for name in key if name in place.data]
+                key = tuple([name for name in key if name not in place.data])
+            form = place.forms.get(key)
+            if form is None:
+                form = place.forms[key] = _Form()
+            form.count += 1
+            # A power of two has a single bit.
+            is_noted = form.count <= _MOST_NOTED or not form.count & (form.count - 1)
+            if is_noted and place.note(node, key, form, reads):
+                form.count -= 1
+                self._see(node, place, reads)
+                return
+            for name, below in form.below.items():
+                value = node[name]
+                if isinstance(value, NESTED):
+                    self._see(value, below, reads)
+                elif name in place.cells:
+                    with contextlib.suppress(ValueError):
+                        self._see(parse_cell(value), below, reads)
+        for name in data:
+            if isinstance(node[name], NESTED):
+                self._see(node[name], place.at(name), reads)
 
 
-def _expressions(mapping: DocumentMapping) -> Iterator[tuple[Expression, Sequence[str]]]:
-    """Yields each expression with the prefixes of the layout's fields that store its values."""
-    structure = [mapping.samples, mapping.alternatives, mapping.image, mapping.split, *mapping.size]
-    if isinstance(mapping.class_names, Expression):
-        structure.append(mapping.class_names)
-    yield from ((one, STRUCTURE) for one in structure if one is not None)
-    if mapping.label is not None:
-        yield mapping.label, ("label",)
-    yield from ((one, (f"column.{name}",)) for name, one in mapping.values.items())
-    for kind in mapping.objects:
-        angle = kind.angle.value if kind.angle else None
-        yield from ((one, STRUCTURE) for one in (kind.objects, kind.group, angle) if one is not None)
-        yield kind.label, CLASS
-        yield from ((one, BOX) for one in kind.box)
-        outlines = [*kind.polygon, *([kind.holes] if kind.holes else [])]
-        yield from ((one, OUTLINE) for one in outlines)
-        yield from ((one, KEYPOINTS) for one in kind.points)
-        yield from ((one, (f"objects.{name}",)) for name, one in kind.attributes.items())
+def _join(roles: set[tuple[str, ...]]) -> Sequence[str]:
+    """Returns the role of a field that several expressions read."""
+    found = sorted(roles - {CONDITION})
+    return (*dict.fromkeys(one for role in found for one in role),) if all(found) else STRUCTURE
 
 
 def _names(tree: Any) -> Iterator[str]:
-    if not isinstance(tree, dict):
-        return
-    if tree.get("type") == "field":
-        yield tree["value"]
-    for child in tree.get("children", ()):
-        yield from _names(child)
-
-
-def _wholes(tree: Any, functions: Collection[str]) -> Iterator[str]:
-    """Yields the names of the objects that functions in an expression take whole; `@` for the document."""
-    if not isinstance(tree, dict):
-        return
-    if tree.get("type") == "function_expression" and tree["value"] in functions:
-        yield from _names(tree)
-        if any(one.get("type") in ("current", "identity") for one in _parts(tree)):
-            yield _ROOT
-    if tree.get("type") == "value_projection" and functions is _TAKE_ALL:
-        yield from _names(tree["children"][0])
-    for child in tree.get("children", ()):
-        yield from _wholes(child, functions)
-
-
-def _parts(tree: Any) -> Iterator[Any]:
-    for child in tree.get("children", ()):
-        if isinstance(child, dict):
-            yield child
-            yield from _parts(child)
+    if isinstance(tree, dict):
+        if tree.get("type") == "field":
+            yield tree["value"]
+        for child in tree.get("children", ()):
+            yield from _names(child)

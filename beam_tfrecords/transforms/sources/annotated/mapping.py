@@ -133,7 +133,7 @@ class _Functions(functions.Functions):
 
     @functions.signature({"types": ["string", "null"]})
     def _func_json(self, text: str | None) -> Any:
-        return read_json(text) if text else None
+        return parse_cell(text) if text else None
 
     @functions.signature({"types": ["array", "null"]}, {"types": ["expref"]})
     def _func_unnest(self, parents: Sequence[Any] | None, children: Any) -> list[Any]:
@@ -146,26 +146,8 @@ class _Functions(functions.Functions):
 
     @functions.signature({"types": ["object", "array", "string", "null"], "variadic": True})
     def _func_corners(self, *shapes: Any) -> list[float] | None:
-        """Returns x and y of each corner of the first turned box or polygon in XML; None if there is none.
-
-        A box has a center, a size and an angle in radians, as roLabelImg writes it; a polygon has an element for each x
-        and y, in turn.
-        """
-        for shape in filter(None, shapes):
-            if isinstance(shape, dict) and len(shape) < len(_TURNED) and {str}.issuperset(map(type, shape.values())):
-                continue  # Most shapes are boxes of two corners.
-            turned = [as_number(shape.get(name)) for name in _TURNED] if "angle" in shape else [math.nan]
-            if not any(map(math.isnan, turned)):
-                x, y, width, height, angle = turned
-                if abs(angle) > 2 * math.pi:
-                    raise ValueError(f"the angle {angle:g} of a box is not in radians")
-                return turn_box((x - width / 2, y - height / 2, x + width / 2, y + height / 2), angle)
-            sides = [(name[:1], value) for name, value in _leaves(shape) if name[:1] in ("x", "y")]
-            if len(sides) >= _LEAST_SIDES and [name for name, _ in sides] == ["x", "y"] * (len(sides) // 2):
-                numbers = [as_number(value) for _, value in sides]
-                if not any(map(math.isnan, numbers)):
-                    return numbers
-        return None
+        """Returns the corners of the first turned box or polygon; None if there is none."""
+        return next((found for one in shapes if (found := corners_of(one)) is not None), None)
 
     @functions.signature({"types": ["string", "null"]})
     def _func_wkt(self, text: str | None) -> list[Any]:
@@ -178,6 +160,32 @@ class _Functions(functions.Functions):
             [[[*map(float, point.split()[:2])] for point in ring.split(",")[:-1]] for ring in rings]
             for rings in polygons
         ]
+
+
+def corners_of(shape: Any) -> list[float] | None:
+    """Returns x and y of each corner of a turned box or polygon in XML; None for other values.
+
+    A box has a center, a size and an angle in radians, as roLabelImg writes it; a polygon has an element for each x and
+    y, in turn.
+
+    Raises:
+      ValueError: the angle is not in radians.
+    """
+    if not shape:
+        return None
+    if isinstance(shape, dict) and len(shape) < len(_TURNED) and {str}.issuperset(map(type, shape.values())):
+        return None  # Most shapes are boxes of two corners.
+    turned = [as_number(shape.get(name)) for name in _TURNED] if "angle" in shape else [math.nan]
+    if not any(map(math.isnan, turned)):
+        x, y, width, height, angle = turned
+        if abs(angle) > 2 * math.pi:
+            raise ValueError(f"the angle {angle:g} of a box is not in radians")
+        return turn_box((x - width / 2, y - height / 2, x + width / 2, y + height / 2), angle)
+    sides = [(name[:1], value) for name, value in _leaves(shape) if name[:1] in ("x", "y")]
+    if len(sides) < _LEAST_SIDES or [name for name, _ in sides] != ["x", "y"] * (len(sides) // 2):
+        return None
+    numbers = [as_number(value) for _, value in sides]
+    return None if any(map(math.isnan, numbers)) else numbers
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -202,7 +210,9 @@ def as_number(value: Any) -> float:
         return math.nan
 
 
-_FUNCTIONS = _Functions()
+FUNCTIONS = _Functions()
+# Both counting the fields of a cell and reading it parse it.
+parse_cell = functools.lru_cache(64)(read_json)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,7 +251,7 @@ class Expression:
         Raises:
           SampleError: a function of the expression does not take what the document has.
         """
-        run = compile_tree(self.tree, _FUNCTIONS)
+        run = compile_tree(self.tree, FUNCTIONS)
         if names_of(self.tree) is not None:
             return run
 

@@ -62,10 +62,11 @@ def read_samples(
             rows = _read_rows(
                 _decode(opened, most_bytes), mapping, is_csv=name.endswith((".csv", ".tsv")) and mapping.quotes
             )
-            rows = _seen(rows, fields)
             if mapping.image.text == HEADING:
-                yield from _group_rows(rows)
-            elif mapping.samples is None:
+                yield from _seen(_group_rows(rows), fields)
+                return
+            rows = _seen(rows, fields, are_rows=True)
+            if mapping.samples is None:
                 found = list(rows)
                 yield next((row for row in found if isinstance(row, SampleError)), found)
             else:
@@ -81,11 +82,11 @@ def read_class_names(file: storage.FileEntry, mapping: DocumentMapping) -> Any:
     return found[0] if len(found) == 1 and isinstance(found[0], dict) else found
 
 
-def _seen(parts: Iterable[Any], fields: DocumentFields | None) -> Iterator[Any]:
+def _seen(parts: Iterable[Any], fields: DocumentFields | None, *, are_rows: bool = False) -> Iterator[Any]:
     """Yields the parts of a document, and counts their fields."""
     for part in parts:
         if fields is not None and not isinstance(part, SampleError):
-            fields.add(part)
+            fields.add(part, document=[part] if are_rows else part)
         yield part
 
 
@@ -150,7 +151,8 @@ def _stream_json(
             with contextlib.suppress(JsonError) if is_cut else contextlib.nullcontext():
                 for element in read_elements(file, names, of_object=of_object, others=others):
                     if fields is not None:
-                        fields.add(element, ".".join([*names, "*"]) if of_object else f"{'.'.join(names)}[]")
+                        path = ".".join([*names, "*"]) if of_object else f"{'.'.join(names)}[]"
+                        fields.add(element, path, document=[element], samples=rest)
                     yield from rest.find([element]) or ()
             if element is not None:
                 if fields is not None:
