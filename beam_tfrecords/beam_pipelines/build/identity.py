@@ -140,14 +140,15 @@ def make_ledger(
         # The function receives everything that the source reads.
         uses = dict.fromkeys(uses, STRUCTURE)
     found = [*find_unstored(tally.fields, uses, layout)]
+    used = _used_columns(spec, seen)
     if seen.table is not None and not spec.needs.takes_all:
-        used = _used_columns(spec, seen)
         found += find_unused(seen.table, used, seen.other_images, count=listing.total)
         found += find_unread(seen.table, used, spec.required)
-        for table in seen.other_tables:
-            found += find_unread(table, used, spec.required)
-            used |= {*seen.table.columns, *(entry.field for entry in found)}
-            found += find_unused(table, used)
+        used |= {*seen.table.columns}
+    for table in () if spec.needs.takes_all else seen.other_tables:
+        found += find_unread(table, used, spec.required)
+        found += find_unused(table, used)
+        used |= {*table.columns}
     if spec.map is None:
         named = spec.class_names
         of_list: dict[Scalar, int] = dict(zip(named.names, named.numbers, strict=False)) if named is not None else {}
@@ -168,4 +169,5 @@ def _used_columns(spec: BuildSpec, seen: Description) -> set[str | None]:
     """Returns the columns of the source that the layout stores, or that decide what is stored."""
     needs = spec.needs
     is_label = CLASSES & needs.contents or seen.label_column in (needs.columns or ())
-    return {name for name in seen.used if is_label or name != seen.label_column}
+    joined = seen.join.cells.needed if seen.join is not None else ()
+    return {name for name in (*seen.used, *joined) if is_label or name != seen.label_column}

@@ -8,7 +8,7 @@ import functools
 import itertools
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.settings import refuse_idle_places
@@ -40,13 +40,12 @@ from beam_tfrecords.transforms.sources.inputs import (
     names_several,
     split_of_word,
 )
-from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
 from beam_tfrecords.transforms.sources.meaning.readings import finish_source
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, printable, skipped_kind
 from beam_tfrecords.transforms.sources.registry import FUNCTIONS
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, OTHER_CLASS, Selection
 from beam_tfrecords.transforms.sources.source import Finish, Source
-from beam_tfrecords.transforms.sources.tables.table import ReadTable, Row
+from beam_tfrecords.transforms.sources.tables.table import ReadTable, Row, Table
 from beam_tfrecords.transforms.sources.tally import Damage, Tally
 from beam_tfrecords.transforms.splits import Splits, name_split
 
@@ -122,7 +121,8 @@ def finish_listing(
         if finish.meaning is not None:
             listing = adding(listing, "folders", finish.meaning)
     if source.description.join is not None and listing.total:
-        listing = _join_tables(listing, spec, source, tally, folder)
+        listing, table = _join_tables(listing, spec, source, tally, folder)
+        source.description = dataclasses.replace(source.description, other_tables=[table])
     selects_early = bool(spec.classes) and not _selects_later(spec, source)
     if selects_early and listing.total:
         listing = _select_classes(listing, spec, None, tally, adding)
@@ -132,6 +132,7 @@ def finish_listing(
         listing = adding(listing, "split_words", left)
     words = count_paths(listing, plan) if _may_find_splits(spec, source) and listing.total else None
     empty = [] if spec.splits.fractions else [*_note_empty_splits(listing, source)]
+    tally.notes += [*_note_synonyms(listing.samples)] if spec.splits.are_auto else []
     if not (spec.stratify and spec.splits.fractions):
         listing = adding(listing, "splits", plan.splits or AssignSplits(Splits(), 0))
     if words is not None and (found := _find_splits(words, spec, source)) is not None:
@@ -188,6 +189,16 @@ def _find_left_splits(listing: Listing, spec: BuildSpec) -> LeaveSplits | None:
 
     left = Condition(spec.where, spec.layout or Layout(())).find_excluded_splits(words)
     return LeaveSplits(left) if left else None
+
+
+def _note_synonyms(words: Iterable[str]) -> Iterator[str]:
+    """Yields a note on the words of the input that become one split."""
+    by_split: dict[str, list[str]] = {}
+    for word in filter(None, words):
+        by_split.setdefault(name_split(word) or "", []).append(word)
+    for split, several in sorted(by_split.items()):
+        if split and len(several) > 1:
+            yield f"{', '.join(map(printable, sorted(several)))} are words for one split, {split}"
 
 
 def _note_empty_splits(listing: Listing, source: Source) -> Iterator[str]:
@@ -393,8 +404,8 @@ def _select_classes(
     return selected
 
 
-def _join_tables(listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str) -> Listing:
-    """Returns the listing with the columns of the tables that the request joins.
+def _join_tables(listing: Listing, spec: BuildSpec, source: Source, tally: Tally, folder: str) -> tuple[Listing, Table]:
+    """Returns the listing with the columns of the tables that the request joins, and a table of these.
 
     Raises:
       RequestError: the tables do not belong to the samples.
@@ -405,9 +416,9 @@ def _join_tables(listing: Listing, spec: BuildSpec, source: Source, tally: Tally
 
     join = source.description.join
     add, notes, table = join.fit(ReadTable(", ".join(spec.input), ("key",), read))
-    tally.notes += [*notes, *describe_ledger(find_unused(table, join.cells.needed))]
+    tally.notes += notes
     plan = dataclasses.replace(plan_listing(spec, source), selection=EVERYTHING, summarizes_folders=False)
-    return write_listing(add(read_refs(listing)), folder, plan=plan, stem="joined-")
+    return write_listing(add(read_refs(listing)), folder, plan=plan, stem="joined-"), table
 
 
 def _find_unlabelled(listing: Listing, spec: BuildSpec, tally: Tally) -> MarkUnlabelled | None:

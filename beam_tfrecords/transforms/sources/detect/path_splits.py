@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
-from beam_tfrecords.transforms.sources.detect.names import named_split, without_split
+from beam_tfrecords.transforms.sources.detect.names import is_thing, named_split, without_split
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import ending_of_file
 from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, name_split
@@ -91,6 +91,11 @@ class Depth:
         rests = [*filter(None, map(without_split, self.names[False]))]
         is_majority |= any(without_split(name) in rests for name in self.names[True])
         return len(self.plain) > 1 or is_majority or (is_first and bool(self.plain - {DEFAULT_SPLIT}))
+
+    def is_default_alone(self, total: int) -> bool:
+        """Whether only the folders of the default split are named for a split, and not for a class of vehicles."""
+        is_one = self.plain == {DEFAULT_SPLIT} and not self.is_said(total)
+        return is_one and not any(is_thing(name, [name, *self.names[False]]) for name in self.names[True])
 
     def contradictions(self) -> Counter[tuple[str | None, bool, str | None]]:
         """Returns the counts where folder and source disagree; a split column may divide the training data."""
@@ -257,7 +262,8 @@ def judge_splits(words: PathWords, inputs: WordsOf) -> PathSplits | None:
         )
     split = by_folder or by_name
     if split is None or split == DEFAULT_SPLIT:
-        return None
+        alone = next((one for one in depths if one.is_default_alone(total)), None)
+        return None if alone is None else PathSplits(_note_others(alone), inputs.by_image, split=DEFAULT_SPLIT)
     where = "the folders in the paths" if by_folder else "the name of the input"
     return PathSplits(f"the split {split} comes from {where}; {_HOW_TO_DENY}", inputs.by_image, split=split)
 
@@ -321,6 +327,13 @@ def _contradicts(depth: Depth, inputs: WordsOf) -> RequestError:
 
 def _note_folders(depth: Depth) -> str:
     return f"splits from the folders in the paths: {_show(depth.names[True])}; {_HOW_TO_DENY}"
+
+
+def _note_others(depth: Depth) -> str:
+    """Returns a note on samples that go to the default split beside those whose folders name it."""
+    have, lack = _show(depth.names[True]), _show(depth.names[False]) or "no folder"
+    where = f"{have} in the paths says {DEFAULT_SPLIT}, and the others ({lack}) go there too"
+    return f"{where}; `input=NAME=PATH` names the split of one"
 
 
 def _show(names: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset.split_names import SPLIT_NAMES
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.mapping.image_file import ImageFile
@@ -63,7 +62,6 @@ class SampleReader:
             tally.see_field(self.name, field)
         images: dict[str, Locator] = {}
         key = storage.shown(sample.key)
-        split = None if sample.split is None else SPLIT_NAMES.get(sample.split, sample.split)
         try:
             if not is_utf8(key):
                 raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, "the key is not valid UTF-8")
@@ -73,10 +71,10 @@ class SampleReader:
             # Images of listed samples are neither decoded nor copied.
             ref = find_listed(sample) or self._place_parts(sample, key, images, staging)
         except SampleError as error:
-            return SampleRef(printable(key), images, split=split, failure=(error.reason.value, error.detail))
+            return SampleRef(printable(key), images, split=sample.split, failure=(error.reason.value, error.detail))
         group = sample.columns.get(self.group_column) if self.group_column else None
         group = None if group is None else str(group)
-        return dataclasses.replace(ref, key=key, label=label, split=split, columns=columns, group=group)
+        return dataclasses.replace(ref, key=key, label=label, split=sample.split, columns=columns, group=group)
 
     def _place_parts(self, sample: Sample, key: str, images: dict[str, Locator], staging: StagingFiles) -> SampleRef:
         """Returns the reference of a sample without its values; adds its images to `images`, until one is missing."""

@@ -129,14 +129,15 @@ def find_unused(
     points = point_columns(plain)
     if len(points) > 2:
         remedy += f", and points that move with the image as columns.{points[0]}..{points[-1]} with `moves: points`"
-    file = printable(storage.basename(table.path))
     # Programs write a comma for each column without a name.
     empty = {name for name, role in roles.items() if role is Role.NOTHING and name.startswith(UNNAMED)}
     for name in names:
         if name in empty:
             continue
         detail = roles[name].value if name in roles else ""
-        yield Entry(Fate.NOT_STORED, file, name or _UNNAMED, count, detail=detail, remedy=remedy)
+        path, column = table.places.get(name, (table.path, name))
+        file = printable(storage.basename(path))
+        yield Entry(Fate.NOT_STORED, file, column or _UNNAMED, count, detail=detail, remedy=remedy)
 
 
 def find_unread(table: Table, used: Collection[str | None], contents: Collection[Content]) -> Iterator[Entry]:

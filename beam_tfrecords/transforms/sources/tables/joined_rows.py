@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -64,6 +64,7 @@ class JoinedRows(TableFile):
             (*base.columns, *added),
             column_types=types,
             notes=(*base.notes, *notes),
+            places={name: place for join in joins for name, place in join.places.items()},
             **kept,
             base=base,
             joins=joins,
@@ -126,8 +127,15 @@ def join_tables(tables: Sequence[TableFile], joins: Sequence[JoinedTable]) -> Se
     return [JoinedRows.of(table, fitted, () if number else notes) for number, table in enumerate(tables)]
 
 
-def fit_all(joins: Sequence[JoinedTable], base: Table) -> tuple[list[JoinedTable], list[str]]:
+def fit_all(
+    joins: Sequence[JoinedTable], base: Table, kept: Container[str] = ()
+) -> tuple[list[JoinedTable], list[str]]:
     """Chooses the keys of the tables of a request; returns the tables, and notes.
+
+    Args:
+      joins: the tables.
+      base: the table of the samples.
+      kept: joined columns that are values even if they join.
 
     Raises:
       RequestError: as `fit`, or a table ends within a row.
@@ -138,7 +146,8 @@ def fit_all(joins: Sequence[JoinedTable], base: Table) -> tuple[list[JoinedTable
             one, found = fit(join, base)
         except SampleError as error:
             raise RequestError(f"{_shown(join)} cannot be read: {error.detail}", code="unreadable_input") from error
-        fitted.append(one.beside(columns))
+        names = {name: column for name, column in one.names.items() if column != one.key or name in kept}
+        fitted.append(dataclasses.replace(one, names=names).beside(columns))
         columns += fitted[-1].names
         notes += found
     return fitted, notes
@@ -198,8 +207,7 @@ def fit(join: JoinedTable, base: Table) -> tuple[JoinedTable, list[str]]:
             code="unclear_join_key",
         )
     key, of, form = min(best)[2]
-    names = {name: column for name, column in join.names.items() if column != key}
-    fitted = dataclasses.replace(join, key=key, of=of, form=form, names=names)
+    fitted = dataclasses.replace(join, key=key, of=of, form=form)
     return fitted, _check_rows(fitted, base, shown)
 
 

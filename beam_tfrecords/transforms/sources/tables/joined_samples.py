@@ -185,9 +185,9 @@ class JoinListed:
         Raises:
           RequestError: the tables do not belong to the samples.
         """
-        joins, notes = fit_all(self.joins, keys)
         needed = {*self.cells.needed}
-        columns = [name for join in joins for name in join.names]
+        joins, notes = fit_all(self.joins, keys, needed)
+        places = {name: place for join in joins for name, place in join.places.items()}
         joins = [join for join in joins if needed & join.names.keys()]
 
         def add(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
@@ -198,7 +198,7 @@ class JoinListed:
                     rows = [of[ref.key] for of in found]
                     yield ref if ref.failure else self._join(ref, rows)
 
-        return add, notes, dataclasses.replace(self.table, columns=columns)
+        return add, notes, dataclasses.replace(self.table, columns=[*places], places=places)
 
     def _join(self, ref: SampleRef, rows: Iterable[Any]) -> SampleRef:
         of, row = self.cells.columns, dict[str, Any]()

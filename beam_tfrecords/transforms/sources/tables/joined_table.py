@@ -106,6 +106,11 @@ class JoinedTable:
         return dataclasses.replace(self, names=names)
 
     @property
+    def places(self) -> Mapping[str, tuple[str, str]]:
+        """Joined column -> path of the first file, and the column's name there."""
+        return {name: (self.files[0].path, column) for name, column in self.names.items()}
+
+    @property
     def types(self) -> Mapping[str, str]:
         """Joined column -> "int64", "float" or "bytes"; "" if the format has no types."""
         types = self.files[0].column_types or {}

@@ -81,6 +81,7 @@ class Table(abc.ABC):
       embedded: columns that may contain image bytes.
       other_labels: columns that may be the label as well as `label`, if the file does not name its columns.
       has_words: whether a class or a text of several words may be several cells.
+      places: joined column -> path of its file, and its name there.
     """
 
     path: str
@@ -91,6 +92,7 @@ class Table(abc.ABC):
     embedded: Sequence[str] = ()
     other_labels: Sequence[str] = ()
     has_words: bool = False
+    places: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
 
     @abc.abstractmethod
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
