@@ -103,8 +103,8 @@ def _check_kind(tags: TiffImagePlugin.ImageFileDirectory_v2) -> None:
     compression = tags.get(_COMPRESSION, _UNCOMPRESSED)
     samples, extra = tags.get(_SAMPLES, 1), tags.get(_EXTRA_SAMPLES, ())
     colors = _COLORS.get(photometric or 0, 1)
-    # All readers take an undeclared fourth channel, or a second one after gray, as transparency.
-    has_alpha = extra[0] in _ALPHAS if extra else photometric in (_GREY, _RGB) and samples == colors + 1
+    # All readers take an undeclared second channel after gray as transparency; a fourth one may be near infrared.
+    has_alpha = extra[0] in _ALPHAS if extra else photometric == _GREY and samples == 2
     if compression not in TiffImagePlugin.COMPRESSION_INFO:
         kind = f"of compression {compression}"
     elif samples > colors + has_alpha:
