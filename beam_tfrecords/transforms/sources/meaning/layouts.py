@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import re
 from collections import defaultdict
@@ -48,7 +49,7 @@ from beam_tfrecords.transforms.sources.meaning.annotated import all_are_classes,
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_labels import named_split_folders
 from beam_tfrecords.transforms.sources.registry import source_of_file
-from beam_tfrecords.transforms.splits import kinds_of_words, means_evaluation, split_of_folder
+from beam_tfrecords.transforms.splits import is_name, kinds_of_words, means_evaluation, split_of_folder
 
 _MOST_DEPTH = 20
 _MOST_ALONE = 3
@@ -273,15 +274,21 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
     # As names and names-test, with the same classes.
     is_rest = len(others) == 1 and "train" not in splits.values() and _share_folders(tree, base, splits, others)
     whole = {others[0]: "train", **splits} if is_rest else {}
+    # As train, query and gallery.
+    inner = [tree.below(join(base, name)) for name in (*splits, *others)]
+    are_alike = len({*map(bool, inner)}) == 1 and not any(map(split_of_folder, itertools.chain(*inner)))
+    may_be = 0 < len(others) <= _MOST_ALONE and "train" in splits.values() and all(map(is_name, others)) and are_alike
+    each = {**splits, **{name: name for name in others}} if may_be else {}
     more = f", but also images in {show_names(others, quote=True)} beside them" if others else ""
-    named = [] if are_parts else [whole, with_classes, splits] if request.by_folders else [splits]
+    named = [] if are_parts else [whole, each, with_classes, splits] if request.by_folders else [each, splits]
     answers = [answer for some in named for answer in _name_splits(request, base, some)]
+    classes = all_are_classes(names) if request.by_folders else []
     raise UnclearError(
         f"there are folders that look like splits, {show_names(sorted(suspects))}{more}",
         # Folders with a word for one split may be classes: training_fake, training_real.
-        [*all_are_classes(names), *answers]
+        [*classes, *answers]
         if len(splits) == 1 < len(suspects) and not others
-        else answers + (all_are_classes(names) if len(others) >= len(suspects) else []),
+        else answers + (classes if len(others) >= len(suspects) else []),
         code="split_or_class",
     )
 
