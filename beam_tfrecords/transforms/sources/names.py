@@ -28,6 +28,7 @@ _ABOUT_FOLDER = re.compile(
     r"readme|licen[cs]e|copying|^cc-|url|link|credit|source|about|md5|sha\d|checksum", re.IGNORECASE
 )
 _USUAL_IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?|jp2|avif|heic|ppm|pgm)$", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<=[A-Za-z])#\d+$")
 NOT_AN_IMAGE = "not an image"
 FOLDER_MARKER = "folder marker"
 
@@ -70,6 +71,11 @@ def unpaired_kind(relative: str, *, arrays: bool = False) -> str | None:
     without_extension = None if has_extension(relative) else NOT_AN_IMAGE
     kind = skipped_kind(relative, arrays=arrays)
     return kind or without_extension or (None if is_utf8(relative) else "name that is not UTF-8")
+
+
+def without_number(name: str) -> str:
+    """Returns the name of an image without the number of its caption: `1.jpg` for `1.jpg#0`, as in Flickr8k."""
+    return _NUMBER.sub("", name)
 
 
 def is_image_name(text: str) -> bool:

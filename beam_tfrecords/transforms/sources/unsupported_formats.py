@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.names import is_image_name
+from beam_tfrecords.transforms.sources.names import is_image_name, without_number
 
 # Enough bytes to recognize a format.
 START_BYTES = 1 << 18
@@ -31,6 +31,11 @@ class UnsupportedFormat:
     heading: str
     names: str | None = None
     starts: bytes | None = None
+
+    @property
+    def remedy(self) -> str:
+        """Where its conversion is shown."""
+        return f"docs/unsupported.md#{self.heading} shows how to convert it"
 
 
 FORMATS = (
@@ -87,8 +92,7 @@ def find_unsupported(path: str, start: bytes | None = None) -> UnsupportedFormat
 def refuse_unsupported(path: str, found: UnsupportedFormat) -> RequestError:
     """Returns the error for a file of an unsupported format."""
     return RequestError(
-        f"{quote_input(path)}: no source reads {found.what}; docs/unsupported.md#{found.heading} shows how to "
-        "convert it",
+        f"{quote_input(path)}: no source reads {found.what}; {found.remedy}",
         code="unsupported_format",
     )
 
@@ -125,7 +129,10 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
     first, second, third, *_ = [*lines[:3], "", ""]
     for delimiter in (",", ";", "\t", "|", " "):
         settings = {"source": "csv"} if delimiter in ",;\t" else {"source": "csv", "delimiter": delimiter}
-        are_named = [any(map(is_image_name, line.split(delimiter))) for line in (first, second, third)]
+        are_named = [
+            any(is_image_name(without_number(word)) for word in line.split(delimiter))
+            for line in (first, second, third)
+        ]
         has_count = first.strip().isdecimal() and are_named[2]
         if are_named[0] or has_count:
             shown, settings = "a list of images", {"source": "csv"} if _LIST.search(path) else settings

@@ -205,14 +205,23 @@ def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
     is_said = column is None or not has_columns or spec.label_column is not None
     if is_said or total < _LEAST_TEXTS or len(counts) <= _UNIQUE * total or several * 2 < len(counts):
         return
+    # Only refused requests need this module here.
+    from beam_tfrecords.transforms.listing.listing import read_light
+
+    keys = next((refs.keys for refs in read_light(listing)), [])
+    texts = {"label_column": column, "label_type": "text"}
+    readings = [
+        Reading(f"the texts in column {column!r}", texts),
+        Reading("each text as a class", {"label_column": column}),
+    ]
+    if 2 * len({*keys}) <= len(keys):
+        # Several rows of an image contradict each other.
+        meaning = f"the texts in column {column!r} of all rows of an image"
+        readings = [Reading(meaning, {**texts, "group_rows": True})]
     raise RequestError(
         f"`input={', '.join(spec.input)}`: column {column!r} has {len(counts):,} texts in {total:,} "
         f"{unit}s, such as {printable(repr(max(counts, key=len)))}; expected their type in `label_type`",
-        [
-            *_suggest_parts(list(counts), column),
-            Reading(f"the texts in column {column!r}", {"label_column": column, "label_type": "text"}),
-            Reading("each text as a class", {"label_column": column}),
-        ],
+        [*_suggest_parts(list(counts), column), *readings],
         code="unclear_labels",
     )
 

@@ -280,6 +280,8 @@ def _refuse_shared_image(listing: Listing, spec: BuildSpec, source: Source) -> N
 def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tally) -> None:
     """Counts the files in the folders of the input that are no samples and that the source has not read."""
     containers = {one.uri for one in source.partitions}
+    # A note says whether the class names of a file are used.
+    known = containers | {one.path for one in source.description.found_classes}
     inputs = tuple(f"{path.rstrip('/')}/" for path in name_inputs(spec.input).paths)
     roots = [split_of_word(word)[1].rstrip("/") for word in (*spec.image_root, *spec.mask_root)]
     beside = set[str]()
@@ -301,7 +303,7 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
                 if number == most:
                     tally.notes.append(f"{printable(folder)}: more than {number:,} files; further ones are not counted")
                     break
-                if not entry.size or entry.path in containers or source.has_read(entry.path):
+                if not entry.size or entry.path in known or source.has_read(entry.path):
                     continue
                 if named is None:
                     named, _ = _find_files(listing, ())

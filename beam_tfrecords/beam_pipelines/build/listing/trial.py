@@ -83,7 +83,7 @@ _LABELS = frozenset({"images", "label_pattern", "class_names"})
 _INPUT = re.compile(r"^`input=[^`]*`: ")
 # Most requests to try for one refusal, and most settings to add one after the other.
 _MOST_TRIED = 16
-_DEEPEST = 3
+_DEEPEST = 4
 # Seconds after which a refusal with an offer tries no further ones.
 _MOST_SECONDS = 30
 # Number of samples of a larger input to look at, and size of the containers that are listed.
@@ -285,6 +285,7 @@ class _Trials:
         # Only refused inputs need these modules.
         from beam_tfrecords.transforms.sources.meaning.companions import LISTS, find_rows_of_images
         from beam_tfrecords.transforms.sources.meaning.row_sidecars import is_table
+        from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported
 
         names = {posixpath.basename(path) for path in self._facts.images}
         # Plain numbers may be anything.
@@ -293,13 +294,13 @@ class _Trials:
         rows = {path: find_rows_of_images(path, names) for path in paths if names}
         # A list of names says nothing else.
         lists = {path for path in rows if path.endswith(LISTS) and all(len(row.split()) < 2 for row in rows[path])}
-        found = [printable(storage.basename(path)) for path in rows if rows[path] and path not in lists]
+        found = [path for path in rows if rows[path] and path not in lists]
         if not found:
             return ""
-        return (
-            f"; {', '.join(found[:_MOST_REASONS])} names the images and may annotate them: docs/mappings.md shows how "
-            "a mapping reads it"
-        )
+        shown = ", ".join(printable(storage.basename(path)) for path in found[:_MOST_REASONS])
+        if (unread := find_unsupported(found[0])) is not None:
+            return f"; {shown} names the images, and no source reads {unread.what}: {unread.remedy}"
+        return f"; {shown} names the images and may annotate them: docs/mappings.md shows how a mapping reads it"
 
     def _follow(self, reading: Reading, depth: int, *, is_answer: bool) -> Iterator[tuple[Reading, Coverage]]:
         self.tried += 1

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ DARKNET = ".data"
 _SPLITS = ("train", "val", "valid", "validation", "test")
 # The number of classes is that of the names.
 _KEYS = frozenset({*_SPLITS, "path", "names", "kpt_shape", "nc", "classes"})
+# A path from the root of a file system, of Windows too.
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:[/\\]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,6 +263,11 @@ def _find(path: str, root: str, places: YoloPaths, *, is_file: bool = False) -> 
     words = [path, path[3:]] if path.startswith("../") else [path]
     if is_file or places.input.lower().endswith(DARKNET):
         words = [without_folders(path, count) for count in range(path.count("/") + 1)]
+    elif _ABSOLUTE.match(path):
+        # The leading folders are those of another machine; a single one, such as images, may be that of any split.
+        *folders, last = path.replace("\\", "/").strip("/").split("/")
+        words += ["/".join([*folders[count:], last]) for count in range(len(folders))]
+        words += [last] if split_of_folder(last) else []
     bases = (root, places.folder)
     tried = dict[str, None]()
     leads_outside = False

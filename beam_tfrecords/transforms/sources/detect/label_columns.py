@@ -135,9 +135,13 @@ def find_labels(
     # Of numbers under names that say nothing, any may be classes, or none.
     are_bare = not named and all(_are_numbers(cells[name]) for name in labels)
     values = named_so or (_find_values(cells, rows) if are_bare else {})
-    many = [name for name in labels if not named and are_many_numbers(name, cells[name])]
-    yield from _describe_values(dict.fromkeys(many, "float"), repeats=repeats)
-    for number, name in enumerate(labels[: 1 if values else _MOST_LABELS]):
+    many = {name for name in labels if not named and are_many_numbers(name, cells[name])}
+    # Of several such columns, each value of one may be different.
+    many |= {name for name, kind in values.items() if many and kind == "float"}
+    yield from _describe_values({name: "float" for name in cells if name in many}, repeats=repeats)
+    most = 1 if values else _MOST_LABELS
+    values = {name: kind for name, kind in values.items() if name not in many}
+    for number, name in enumerate(labels[:most]):
         separator = separators[name] if repeats_parts(cells[name], separators[name]) else None
         # A space may also be part of a class name, which is asked separately.
         several = {"label_separator": separator} if separator and separator != " " else {}

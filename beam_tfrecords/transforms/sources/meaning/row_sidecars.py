@@ -48,7 +48,7 @@ _MOST_LABELS = 1_000_000
 # Submission templates list test images with placeholder labels; predictions are not labels either.
 TEMPLATE = re.compile(r"submission|submit|predict", re.IGNORECASE)
 _SPLITS = ("train", "validation", "test")
-_LABEL_WORDS = re.compile(r"label|class|annot|list|truth|box|gt\b", re.IGNORECASE)
+_LABEL_WORDS = re.compile(r"label|class|annot|list|truth|box|gt\b|caption|token", re.IGNORECASE)
 # Least number of columns of a list with an image and several attributes.
 _ATTRIBUTES = 3
 # Lists of positions in images.

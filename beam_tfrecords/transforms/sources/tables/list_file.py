@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.sources.detect.unnamed_columns import (
     find_other_labels,
     name_cells,
 )
-from beam_tfrecords.transforms.sources.names import is_image_name, printable
+from beam_tfrecords.transforms.sources.names import is_image_name, printable, without_number
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
 from beam_tfrecords.transforms.sources.tables.text_table import Lines, TextTable, find_encoding, open_lines, read_start
 
@@ -115,7 +115,8 @@ def open_list(path: str, start: bytes, *, has_rest: bool = False) -> ListTable |
     if before_rest:
         delimiter = before_rest[0]
     rows = [_split(line, delimiter) for line in filled]
-    if not rows or (any(mark in filled[0] for mark in ",;|") and not before_rest):
+    is_plain = delimiter == "\t" and is_image_name(rows[0][0])
+    if not rows or (any(mark in filled[0] for mark in ",;|") and not (before_rest or is_plain)):
         return None
     only_last = all(is_image_name(cells[-1]) and not any(map(is_image_name, cells[:-1])) for cells in rows)
     if only_last and any("/" in word for word in rows[0][:-1]):
@@ -165,8 +166,8 @@ def _split(line: str, delimiter: str | None, *, cells: int = -1) -> list[str]:
     words = (
         [word.strip() for word in line.strip().split(delimiter, {0: 1, 1: 0}.get(cells, -1))] if line.strip() else []
     )
-    # As in `cat: 1.jpg`.
-    return [words[0].removesuffix(":"), *words[1:]] if words[1:] else words
+    # As in `cat: 1.jpg`, and `1.jpg#0` for the first caption of an image.
+    return [without_number(words[0].removesuffix(":")), *words[1:]] if words[1:] else words
 
 
 def _find_rest(lines: Sequence[str]) -> list[str | None]:
