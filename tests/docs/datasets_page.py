@@ -39,7 +39,7 @@ _REMARKS = {
     "CelebA, the original tree": "two of the 40 columns, and the identities",
     "FFHQ, thousands of numbers": "the dataset has none",
 }
-_SETTING = re.compile(r"(\w+)=('(?:[^'\\]|\\.)*'|\[.*?\])(?= \w+=|$)")
+_SETTING = re.compile(r"(\w+)=('(?:[^'\\]|\\.)*'|\[.*?\]|True)(?= \w+=|$)")
 # A text such as `2 cat, 1 dog 1,2,5,6` of the records of a split.
 _COUNTED = re.compile(r"\d+ (.+?)(?=, \d+(?: |$)|$)")
 _HEADER = """# Commands for public datasets

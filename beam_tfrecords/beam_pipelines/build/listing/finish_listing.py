@@ -133,6 +133,8 @@ def finish_listing(
     words = count_paths(listing, plan) if _may_find_splits(spec, source) and listing.total else None
     empty = [] if spec.splits.fractions else [*_note_empty_splits(listing, source)]
     tally.notes += [*_note_synonyms(listing.samples)] if spec.splits.are_auto else []
+    if spec.group_column and spec.splits.fractions:
+        tally.notes += _note_ungrouped(listing, spec.group_column)
     if not (spec.stratify and spec.splits.fractions):
         listing = adding(listing, "splits", plan.splits or AssignSplits(Splits(), 0))
     if words is not None and (found := _find_splits(words, spec, source)) is not None:
@@ -162,6 +164,8 @@ def finish_listing(
         # Most requests have no limit.
         from beam_tfrecords.transforms.listing.limiting import limit_listing
 
+        if listing.total > spec.limit:
+            tally.notes.append(f"`limit` takes {spec.limit:,} of {listing.total:,} samples")
         listing = limit_listing(listing, limit=spec.limit, seed=spec.seed, folder=folder, paths=plan.paths)
     return listing, source
 
@@ -189,6 +193,13 @@ def _find_left_splits(listing: Listing, spec: BuildSpec) -> LeaveSplits | None:
 
     left = Condition(spec.where, spec.layout or Layout(())).find_excluded_splits(words)
     return LeaveSplits(left) if left else None
+
+
+def _note_ungrouped(listing: Listing, column: str) -> Iterator[str]:
+    """Yields a note on samples without a group, which are divided one by one."""
+    count = sum(not group for refs in read_light(listing) for group in refs.each("group"))
+    if count:
+        yield f"column {column!r} is empty for {count:,} of {listing.total:,} samples; each is a group of its own"
 
 
 def _note_synonyms(words: Iterable[str]) -> Iterator[str]:
@@ -304,6 +315,9 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
                     tally.notes.append(f"{printable(folder)}: more than {number:,} files; further ones are not counted")
                     break
                 if not entry.size or entry.path in known or source.has_read(entry.path):
+                    continue
+                # A dataset that is built among its input is no part of it.
+                if entry.path.startswith(f"{spec.output}/"):
                     continue
                 if named is None:
                     named, _ = _find_files(listing, ())

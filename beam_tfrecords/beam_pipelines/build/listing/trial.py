@@ -347,6 +347,9 @@ def _contradicts(one: Reading, said: Reading, error: RequestError, *, is_answer:
     if one.settings.get("layout") == "image":
         # The question is which label; leaving labels out does not answer it, unless there are several images instead.
         return is_answer and "," not in f"{said.settings.get('image_column')} {said.settings.get('image_path')}"
+    # Other splits than those that were chosen lead back to the first question.
+    if len({str(each.settings["splits"]) for each in (said, one) if "splits" in each.settings}) > 1:
+        return True
     # Of several labels, one that all samples have says least.
     is_single = is_answer and error.code == "single_class" and "class_names" in one.settings
     # Inputs that an answer names are not the user's classes.

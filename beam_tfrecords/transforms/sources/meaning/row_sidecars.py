@@ -115,10 +115,12 @@ def find_rows(tree: FolderTree, request: Request) -> Iterator[tuple[Reading, boo
     metadata = [*_find_metadata(tables, root)]
     yield from ((one, True) for one in metadata)
     tables = [path for path in tables if not (metadata and posixpath.basename(path) in METADATA)]
-    for group in (*group_by_split(tables), *_group_lists(tree, root)):
+    alike = _group_by_name(tables)
+    for group in (*alike, *group_by_split(tables), *_group_lists(tree, root)):
         opened = _open_tables(group, root)
         found = _find_images(opened, tree, root)
-        if not found:
+        are_one = len(found) == len(group) and len({str(image) for image, _ in found.values()}) == 1
+        if not found or (group in alike and not are_one):
             continue
         columns = {path: {*table.columns} for path, (table, _) in opened.items()}
         first, *_, last = columns[next(iter(columns))], *columns.values()
@@ -404,6 +406,15 @@ def group_by_split(paths: Sequence[str]) -> list[list[str]]:
         lists = [groups[key][split] for split in ("", *_SPLITS) if split in groups[key]]
         found.setdefault((key[0], _DIGITS.sub("", key[1])), lists)
     return [*found.values()]
+
+
+def _group_by_name(paths: Sequence[str]) -> list[list[str]]:
+    """Groups the tables that have one name in several folders, each of which may be a part of the dataset."""
+    groups: dict[str, list[str]] = {}
+    for path in paths:
+        if split_of_list(path) is None:
+            groups.setdefault(posixpath.basename(path), []).append(path)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def name_split_inputs(paths: Sequence[str], root: str) -> list[str]:
