@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import math
 import re
 import zipfile
@@ -18,9 +19,10 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset.split_names import SPLIT_NAMES
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, Reading, RequestError, SampleError, Stage
 from beam_tfrecords.storage.members import HEADER_BYTES, local_header_length
 from beam_tfrecords.storage.reading import parsing
+from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.images.raw_pixels import NPY_HEADERS
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -37,6 +39,9 @@ _PIXELS = ("|u1", "<u2", ">u2")
 # Number of bytes to read at once from each column.
 _CHUNK_BYTES = 1 << 16
 _MOST_ARRAYS = 10_000
+_MOST_OFFERED = 3
+# Number of headers to read concurrently.
+_THREADS = 8
 
 Opened = TypeVar("Opened", zipfile.ZipFile, IO[bytes])
 
@@ -65,8 +70,13 @@ class _Array(NamedTuple):
     @property
     def words(self) -> list[str]:
         """Words of the array's name, in lower case."""
-        name = (self.member or storage.basename(self.path)).removesuffix(".npy").lower()
+        name = self.name.removesuffix(".npy").lower()
         return re.findall(r"[^\W_]+", name) or [name]
+
+    @property
+    def name(self) -> str:
+        """Name of the array in its archive, or of its file."""
+        return self.member.removesuffix(".npy") or storage.basename(self.path)
 
     @property
     def split(self) -> str | None:
@@ -93,25 +103,62 @@ def open_input(request: OpenRequest) -> MakeSource:
     if not images:
         raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images", code="labels_without_images")
     beside = {path: label for path, label in labels.items() if label}
+    # A folder or glob may include further arrays, too.
+    alone = [file for file in images if file.uri not in beside] if len(images) > 1 else []
+    others = {
+        file.uri: arrays
+        for file, arrays in zip(alone, map_in_threads(_try_arrays, alone, threads=_THREADS), strict=True)
+        if arrays and not _find_images(arrays, None)
+    }
+    images = [file for file in images if file.uri not in others] or images
+    arrays = _try_arrays(images[0])
+    _refuse_unclear(images[0].uri, arrays, table.image_column)
     return open_stacks(
         images,
         functools.partial(_find_stacks, beside, table.image_column),
-        notes=list(_describe_unused(images[0].uri, table.image_column)),
+        unused=list(_describe_unused([*arrays, *itertools.chain(*others.values())], table.image_column)),
         request=request,
     )
 
 
-def _describe_unused(path: str, image: str | None) -> Iterator[str]:
-    """Says which arrays of an archive are neither the images nor a value for each of them, such as class names."""
-    arrays = []
-    with contextlib.suppress(SampleError):  # Opening the file reports the error.
-        arrays = list(_arrays(path))
+def _try_arrays(file: Partition) -> list[_Array]:
+    """Returns the arrays of a file; none if it is damaged, which reading it reports."""
+    with contextlib.suppress(SampleError):
+        return list(_arrays(file.uri, file.version))
+    return []
+
+
+def _describe_unused(arrays: Sequence[_Array], image: str | None) -> Iterator[str]:
+    """Says which arrays are neither the images nor a value for each of them, such as class names."""
     images = _find_images(arrays, image)
     for array in arrays:
-        if array not in images and not any(_is_column(array, of) for of in images):
-            what = f"{array.shape[0]:,} texts" if _has_texts(array) else f"the shape {list(array.shape)}"
-            more = "; `class_names` decides the classes" if _has_texts(array) else ""
-            yield f"the array {array.member.removesuffix('.npy')!r} has {what} and is not used{more}"
+        if array not in images and not any(array.member and _is_column(array, of) for of in images):
+            what, more = f"the shape {list(array.shape)}", ""
+            if _has_texts(array):
+                what, more = f"{array.shape[0]:,} texts", "; `class_names` decides the classes"
+            elif len(array.shape) == len(images) == 1:
+                what = f"{array.shape[0]:,} values for {images[0].shape[0]:,} images"
+            yield f"the array {array.name!r} has {what} and is not used{more}"
+
+
+def _refuse_unclear(path: str, arrays: Sequence[_Array], image: str | None) -> None:
+    """Checks that at most one array has the images of each split; offers the arrays that may have them."""
+    images = _find_images(arrays, image)
+    if _are_clear(images):
+        return
+    alike: dict[str, list[_Array]] = {}
+    for array in images:
+        alike.setdefault(array.column if array.split else array.name, []).append(array)
+    readings = [
+        Reading(f"the images in {', '.join(one.name for one in several)}", {"image_column": name})
+        for name, several in sorted(alike.items(), key=lambda one: -len(one[1]))
+    ]
+    raise RequestError(
+        f"{quote_input(path)} cannot be read: several arrays may be the images; name one with `image_column`; "
+        f"{_describe(images)}",
+        readings[:_MOST_OFFERED],
+        code="invalid_file",
+    )
 
 
 def _find_images(arrays: Sequence[_Array], image: str | None) -> list[_Array]:
@@ -119,6 +166,12 @@ def _find_images(arrays: Sequence[_Array], image: str | None) -> list[_Array]:
     if image is None:
         return [array for array in arrays if len(array.shape) > 2]
     return [one for one in arrays if image in (one.column, one.member.removesuffix(".npy"))]
+
+
+def _are_clear(images: Sequence[_Array]) -> bool:
+    """Whether at most one array has the images of each split."""
+    splits = [array.split for array in images]
+    return len(set(splits)) == len(splits) and (None not in splits or len(splits) == 1)
 
 
 def _is_column(array: _Array, images: _Array) -> bool:
@@ -146,7 +199,6 @@ def _find_stacks(label_files: Mapping[str, str], image: str | None, partition: P
     if partition.uri in label_files:
         arrays += _arrays(label_files[partition.uri])
     images = _find_images(arrays, image)
-    splits = [array.split for array in images]
     if not images:
         texts = (
             "; give files of images as `input`, and class names as `class_names`"
@@ -154,7 +206,7 @@ def _find_stacks(label_files: Mapping[str, str], image: str | None, partition: P
             else ""
         )
         raise _refused(f"it has no array of images, [N, H, W] or [N, H, W, C]; {_describe(arrays)}{texts}")
-    if len(set(splits)) < len(splits) or (None in splits and len(splits) > 1):
+    if not _are_clear(images):
         raise _refused(f"several arrays may be the images; name one with `image_column`; {_describe(images)}")
     return [_make_stack(partition, array, arrays, label_files.get(partition.uri)) for array in images]
 
@@ -166,7 +218,8 @@ def _make_stack(partition: Partition, images: _Array, arrays: Sequence[_Array], 
     if label_file is not None and not columns:
         raise _refused(f"{count:,} images, but {label_file} has not as many labels")
     labels = [one for one in arrays if one.shape == images.shape[-1:] and one.split == images.split]
-    if labels and not columns and count != images.shape[-1]:
+    # Fewer are the channels of an image.
+    if labels and not columns and count != images.shape[-1] > 4:
         raise _refused(
             f"{_describe([images, labels[0]])}, so the images lie along the last axis, as MATLAB writes them; save "
             "numpy.ascontiguousarray(numpy.moveaxis(x, -1, 0))"
@@ -326,7 +379,7 @@ def _row_bytes(array: _Array) -> int:
 
 
 def _describe(arrays: Sequence[_Array]) -> str:
-    shown = [f"{array.member.removesuffix('.npy') or array.path} {list(array.shape)}" for array in arrays[:10]]
+    shown = [f"{array.name} {list(array.shape)}" for array in arrays[:10]]
     return f"it has: {', '.join(shown)}"
 
 

@@ -89,6 +89,7 @@ class StackSource(RowSource):
       found_classes: class names in the files, for labels that are numbers.
       read_name: replaces unusual split names in a path with usual ones.
       notes: notes on the files.
+      unused: notes on arrays beside the images that are no values of them.
       request: the request.
       needs: requested contents.
 
@@ -105,15 +106,16 @@ class StackSource(RowSource):
         found_classes: Sequence[FoundClasses],
         read_name: Callable[[str], str],
         notes: Sequence[str],
+        unused: Sequence[str],
         request: OpenRequest,
         needs: Needs,
     ) -> None:
         inputs, settings = request.inputs, request.spec
         super().__init__(files, inputs)
         then = (*_LABELS, *(table.columns if len(table.columns) == 1 else ()))
-        lacks = "no labels of a usual name" if table.columns else "no labels"
+        lacks = "no labels" + (" of a usual name" if table.columns else f" ({'; '.join(unused)})" if unused else "")
         label = choose_label(table, settings, needs, then=then, lacks=lacks)
-        self.notes += notes
+        self.notes += [*notes, *unused]
         cells = self._take_columns(table, settings, needs, label, images={IMAGE: False})
         self._describe(found_classes=found_classes)
         self._split_files(splits_of_names([read_name(file.uri) for file in files]), request, needs)
@@ -176,6 +178,7 @@ def open_stacks(
     found_classes: Sequence[FoundClasses] = (),
     read_name: Callable[[str], str] = str,
     notes: Sequence[str] = (),
+    unused: Sequence[str] = (),
     request: OpenRequest,
 ) -> MakeSource:
     """Reads the start of the first file. The arguments are those of `StackSource`.
@@ -192,7 +195,7 @@ def open_stacks(
     except SampleError as error:
         raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}", code="invalid_file") from error
     table = FirstRows(first.uri, tuple(types), rows, column_types=types)
-    return functools.partial(StackSource, files, find, stacks, table, found_classes, read_name, notes, request)
+    return functools.partial(StackSource, files, find, stacks, table, found_classes, read_name, notes, unused, request)
 
 
 def find_axes(shape: Sequence[int]) -> str | None:

@@ -384,8 +384,8 @@ def choose_label(
         for name in find_usual(table.columns, usual_names):
             _refuse_other_cells(table, name, image=None)
         raise RequestError(
-            f"{quote_input(table.path)} has {lacks}, which the layout needs; name another with `label_column`; "
-            f"{available(table)}",
+            f"{quote_input(table.path)} has {lacks}, which the layout needs"
+            + (f"; name another with `label_column`; {available(table)}" if table.columns else ""),
             column_suggestions(table, image=None, needs_image=False, needs_label=True),
             code="missing_label_column",
         )
