@@ -142,7 +142,7 @@ def make_ledger(
     found = [*find_unstored(tally.fields, uses, layout)]
     used = _used_columns(spec, seen)
     if seen.table is not None and not spec.needs.takes_all:
-        found += find_unused(seen.table, used, seen.other_images, count=listing.total)
+        found += find_unused(seen.table, used, seen.other_images, total=listing.total)
         found += find_unread(seen.table, used, spec.required)
         used |= {*seen.table.columns}
     for table in () if spec.needs.takes_all else seen.other_tables:

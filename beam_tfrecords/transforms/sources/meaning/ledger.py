@@ -106,7 +106,7 @@ def find_unstored(fields: Mapping[tuple[str, str], int], uses: Uses, layout: Lay
 
 
 def find_unused(
-    table: Table, used: Collection[str | None], images: Sequence[str] = (), *, count: int = 0
+    table: Table, used: Collection[str | None], images: Sequence[str] = (), *, total: int = 0
 ) -> Iterator[Entry]:
     """Yields the fields of an input that its layout does not store, with what their first values are.
 
@@ -114,14 +114,16 @@ def find_unused(
       table: the fields and the first samples.
       used: used fields; may include others.
       images: further fields, which hold images.
-      count: number of samples; 0 if it is unknown.
+      total: number of samples of the input; values are counted if the first rows are all of them.
     """
     names = [name for name in (*images, *table.columns) if name not in used]
     if "" in names and all(str(cell).isdecimal() for cell in first_cells(table, [""]).get("", ())):
         names.remove("")  # The row numbers that pandas writes.
     embedded = {*images, *table.embedded}
     plain = [name for name in names[:_MOST_JUDGED] if name not in embedded]
-    roles = roles_of(first_cells(table, plain))
+    cells = first_cells(table, plain)
+    roles = roles_of(cells)
+    counts = {name: sum(cell not in (None, "") for cell in some) for name, some in cells.items() if len(some) == total}
     roles |= {name: Role.MASK if is_mask_name(name) else Role.IMAGE for name in embedded}
     remedies = dict.fromkeys(_REMEDIES[roles[name]] for name in names if roles.get(name) in _REMEDIES)
     named = next(filter(None, names), None)
@@ -137,7 +139,7 @@ def find_unused(
         detail = roles[name].value if name in roles else ""
         path, column = table.places.get(name, (table.path, name))
         file = printable(storage.basename(path))
-        yield Entry(Fate.NOT_STORED, file, column or _UNNAMED, count, detail=detail, remedy=remedy)
+        yield Entry(Fate.NOT_STORED, file, column or _UNNAMED, counts.get(name, 0), detail=detail, remedy=remedy)
 
 
 def find_unread(table: Table, used: Collection[str | None], contents: Collection[Content]) -> Iterator[Entry]:
