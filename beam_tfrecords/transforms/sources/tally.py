@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 import msgpack
 
+from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.names import skipped_kind
 from beam_tfrecords.transforms.sources.selection import matches
@@ -123,6 +124,15 @@ class Tally:
         for number, file in numbers:
             if number not in [one for one, _ in known]:
                 known.append((number, file))
+
+    def class_numbers(self) -> dict[str, dict[Scalar, int]]:
+        """Returns path of a file -> class -> its number there, as `Labels.numbers`."""
+        numbers: defaultdict[str, dict[Scalar, int]] = defaultdict(dict)
+        for name, several in self.classes.items():
+            for number, file in several:
+                if number is not None:
+                    numbers[file][name] = number
+        return numbers
 
     def add_unmatched(self, note: str, count: int, total: int) -> None:
         """Counts annotations of one kind that match no image, with a note on them."""

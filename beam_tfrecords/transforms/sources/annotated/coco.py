@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -160,14 +159,9 @@ class CocoSource(AnnotatedSource):
 
     def finish(self, folders: FolderSummary, tally: Tally, found: Mapping[str, Interpretation]) -> Finish:
         """See `Source.finish`."""
-        numbers: defaultdict[str, dict[Scalar, int]] = defaultdict(dict)
-        for name, several in tally.classes.items():
-            for number, file in several:
-                if number is not None:
-                    numbers[file][name] = number
         uses = {**_USES, **tally.uses}
         names = tuple(tally.classes)
-        labels = dataclasses.replace(self.description.labels, names=names, numbers=numbers)
+        labels = dataclasses.replace(self.description.labels, names=names, numbers=tally.class_numbers())
         return Finish(dataclasses.replace(self.description, labels=labels, uses=uses))
 
     def _annotate(

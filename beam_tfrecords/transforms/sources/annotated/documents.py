@@ -310,6 +310,7 @@ class DocumentSource(AnnotatedSource):
         self._fields = DocumentFields(mapping)
         self._names_of = functools.lru_cache(_MOST_KEPT)(functools.partial(_read_names, mapping))
         self._total, self._alternatives, self._missing = 0, 0, list[str]()
+        self._seen_names: Mapping[str, str] = {}
         # What finds nothing may be misspelt; documents need not have all that our mappings look for.
         optional = [mapping.split, mapping.class_names, *mapping.values.values()]
         is_own = mapping.name not in mapping_names()
@@ -355,8 +356,14 @@ class DocumentSource(AnnotatedSource):
 
     def finish(self, folders: FolderSummary, tally: Tally, found: Mapping[str, Interpretation]) -> Finish:
         """See `Source.finish`."""
-        column = "split" if tally.has_splits else None
-        return Finish(dataclasses.replace(self.description, uses=tally.uses, split_column=column))
+        column, labels = "split" if tally.has_splits else None, self.description.labels
+        if tally.classes:
+            labels = dataclasses.replace(labels, numbers=tally.class_numbers())
+            numbers = labels.by_file.get("", {})
+            # Some documents may not number their classes, or not alike.
+            if len({*numbers.values()}) == len(tally.classes):
+                labels = dataclasses.replace(labels, names=sorted(tally.classes, key=lambda name: numbers[name]))
+        return Finish(dataclasses.replace(self.description, labels=labels, uses=tally.uses, split_column=column))
 
     def _refuse_unfit(self, problem: str) -> None:
         if problem and (file := self.documents[0].file):
@@ -542,12 +549,23 @@ class DocumentSource(AnnotatedSource):
         if mapping.label and Content.LABEL in needs.contents:
             labels = name_classes(mapping.label.find(node), names, "label")
             label = labels if len(labels) > 1 else next(iter(labels), None)
+        if isinstance(mapping.class_names, Expression) and document.file:
+            self._see_classes(document.file.path, names, objects.labels if objects else as_list(label))
         columns = {
             column: read_value({column: expression.find(node)}, column)
             for column, expression in mapping.values.items()
             if needs.takes_all or column in (needs.columns or ())
         }
         return one._replace(objects=objects, label=label, columns=columns)
+
+    def _see_classes(self, path: str, names: Mapping[str, str], labels: Sequence[Any]) -> None:
+        """Counts the classes that a document numbers, or those of a sample without numbers."""
+        if names is not self._seen_names:
+            for number, name in names.items():
+                self._tally.see_class(name, (int(number) if number.isdecimal() else None, path))
+        self._seen_names = names
+        for label in labels if not names else ():
+            self._tally.see_class(str(label), (None, path))
 
     def _is_annotated(self, node: Any, document: _Document) -> bool:
         label = self.mapping.label

@@ -213,8 +213,8 @@ def find_moved(
       path: path of the file with the numbers; "" for all files.
       remedy: the setting that keeps the numbers.
     """
-    stored = {number: classes.find(label) for label, number in numbers.items()}
-    moved = [(was, index + first) for was, index in sorted(stored.items()) if index is not None]
+    stored = [(number, classes.find(label)) for label, number in numbers.items()]
+    moved = sorted({(was, index + first) for was, index in stored if index is not None})
     shown = [f"{was} -> {now}" for was, now in moved if was != now]
     if shown:
         detail = ", ".join(shown[:_MOST_NAMED]) + (", …" if len(shown) > _MOST_NAMED else "")
