@@ -220,7 +220,7 @@ def _note_empty_splits(listing: Listing, source: Source) -> Iterator[str]:
     for split, samples in valid:
         known[split or ""] += samples
     if known[""] and (column or len(known) > 1):
-        where = f"column {column!r} is empty" if column else "the input says no split"
+        where = f"column {column!r} is empty" if column and source.description.table else "the input says no split"
         yield f"{where} for {known['']:,} of {known.total():,} samples, which go to train"
 
 

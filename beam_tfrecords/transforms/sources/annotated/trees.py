@@ -118,7 +118,11 @@ def _read_tree(
     # Opening a file and reading from it takes longer.
     data = storage.read_bytes(file.path, version=file.version, size=file.size)
     try:
-        tree = to_tree(parse_xml(data), mapping.listed) if is_xml else read_json(data.removeprefix(b"\xef\xbb\xbf"))
+        if is_xml:
+            tree = to_tree(parse_xml(data), mapping.listed)
+        else:
+            are_data = mapping.samples is not None and "items(" in mapping.samples.text
+            tree = read_json(data.removeprefix(b"\xef\xbb\xbf"), are_names_data=are_data)
         if fields is not None:
             fields.add(tree)
         return _find_samples(tree, mapping)
