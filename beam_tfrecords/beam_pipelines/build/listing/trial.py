@@ -269,7 +269,9 @@ class _Trials:
         found = set[str]()
         asks_labels = is_answer or any(one.settings.get("layout") == "image" for one in error.suggestions)
         for one in error.suggestions:
-            if _contradicts(one, said, error, is_answer=is_answer):
+            # Images alone in one split are within those of several splits.
+            is_within = bool(found) and said.settings.get("layout") == "image" and one.settings.keys() == {"splits"}
+            if is_within or _contradicts(one, said, error, is_answer=is_answer):
                 continue
             # Of several ways to read the same, the first that works is enough.
             for offer in self._follow(said.then(one), depth, is_answer=asks_labels) if one.meaning not in found else ():
