@@ -184,7 +184,9 @@ def _group_lists(tree: FolderTree, root: str) -> list[list[str]]:
         are_few = all(len(table.columns) < _ATTRIBUTES for table, _ in opened.values())
         return bool(names_no_label(name) or _POSITIONS.search(name)), -len(paths), are_few
 
-    return sorted(group_by_split(list_lists(tree)[:_MOST_FILES]), key=rank)
+    # A text with the name of an image is that of the image.
+    lists = [path for path in list_lists(tree) if stem_of(path) not in tree.image_stems]
+    return sorted(group_by_split(lists[:_MOST_FILES]), key=rank)
 
 
 def _find_images(opened: Tables, tree: FolderTree, root: str) -> dict[str, tuple[dict[str, str], str]]:
