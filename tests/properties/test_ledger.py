@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import csv
+import dataclasses
 import functools
 import io
 import json
@@ -26,6 +28,7 @@ import yaml
 
 from beam_tfrecords import LimitError, RequestError, Sample, WriteDataset, build, open_dataset, plan
 from tests.archive_files import write_archive
+from tests.cases.loading import read_area
 from tests.framing import Example, example_of, framed, records_of
 from tests.pictures import picture
 from tests.writers import MEANING, WRITERS, Settings, save
@@ -344,6 +347,48 @@ def test_one_more_thing_is_named():
 @pytest.mark.parametrize("first", range(200, 5000, 400))
 def test_one_more_thing_of_many_is_named(first):
     assert [*_find_silent(range(first, first + 400))] == []
+
+
+_JSON = (".json", ".jsonl", ".ndjson", ".manifest", ".geojson", ".odgt")
+# Files of the formats that the mappings do not read.
+_UNREAD = {"meta.json", "key/a.json"}
+# Cases that have the name of a mapping, and documents of JSON.
+_DOCUMENTS = {
+    name: case
+    for name, case in read_area("mappings").items()
+    if case.settings.get("mapping") == name and any(path.endswith(_JSON) for path in {*case.files} - _UNREAD)
+}
+# Objects whose names are data: images, classes, flags.
+_NAMED_BY_DATA = ("anns", "imgs", "assets", "labels", "flags", "class-map", "type", "_via_img_metadata", "labels.json")
+
+
+def _mark(tree: Any, place: str, marks: dict[str, str]) -> None:
+    """Adds a field to each object in a document; `marks` receives its name -> where the object is."""
+    for name, one in (
+        [*tree.items()] if isinstance(tree, dict) else [*enumerate(tree)] if isinstance(tree, list) else ()
+    ):
+        # Lists of classes are not looked into.
+        if name not in ("categories", EXTRA):
+            _mark(one, f"{place}/{name}", marks)
+    if isinstance(tree, dict) and tree and place.rpartition("/")[2] not in _NAMED_BY_DATA:
+        name = f"{EXTRA}{len(marks)}"
+        tree[name], marks[name] = "zzvalue", place
+
+
+@pytest.mark.parametrize("name", sorted(_DOCUMENTS))
+def test_a_field_beside_each_that_a_mapping_reads_is_named(name, tmp_path, monkeypatch):
+    case, marks = _DOCUMENTS[name], dict[str, str]()
+    files = copy.deepcopy(case.files)
+    for path, content in files.items():
+        if path.endswith(_JSON) and path not in _UNREAD:
+            _mark(content, path, marks)
+    dataclasses.replace(case, files=files).write(tmp_path / "in")
+    monkeypatch.chdir(tmp_path / "in")
+    planned = plan(output=str(tmp_path / "out"), **case.settings)
+    named = {entry.field.rpartition(".")[2] for entry in planned.ledger}
+    # A field that is not stored is named without those in it.
+    assert marks
+    assert [place for mark, place in marks.items() if not named & {mark, *place.split("/")[1:]}] == []
 
 
 def test_features_of_later_records_are_named(tmp_path):

@@ -232,7 +232,7 @@ def _join(one: _Shape, other: _Shape) -> _Shape:
 def _read_attribute(name: str, value: Any) -> int | str:
     if name == POSE:
         return value if isinstance(value, str) else ""
-    return int(value is True or as_number(value) >= 1)
+    return int(str(value).lower() == "true" or as_number(value) >= 1)
 
 
 def _find(expressions: Sequence[Expression], one: Any) -> Any:
