@@ -170,4 +170,7 @@ def _used_columns(spec: BuildSpec, seen: Description) -> set[str | None]:
     needs = spec.needs
     is_label = CLASSES & needs.contents or seen.label_column in (needs.columns or ())
     joined = seen.join.cells.needed if seen.join is not None else ()
-    return {name for name in (*seen.used, *joined) if is_label or name != seen.label_column}
+    # Records have the size and the format of their image beside it, and a layout stores those of the stored image.
+    features = spec.stored.features if seen.unit == "record" else ()
+    facts = [one.name for one in features if one.field.startswith("image.") and not one.holds_image]
+    return {name for name in (*seen.used, *joined, *facts) if is_label or name != seen.label_column}

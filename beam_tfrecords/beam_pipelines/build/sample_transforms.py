@@ -66,6 +66,9 @@ class ReadSamples(beam.PTransform):
     `failures.jsonl`. A rejected sample stops the pipeline unless the pipeline reads `failures` or `max_failures` allows
     it.
 
+    A label is the name of a class, without its number in the input. `WriteDataset` sorts the names; to keep their order
+    and the classes without a sample, give it the names: `class_names=open_dataset("old/").class_names` of a dataset.
+
     Args:
       temp_folder: folder for the listing and for copies of files that need one; all workers must be able to access it.
         The default is a local folder, which is deleted when this process ends.

@@ -398,7 +398,9 @@ def try_reading(spec: BuildSpec, facts: Facts | None = None) -> Trial | None:
     if not (CLASSES | {Content.OBJECTS}) & opened.required:
         # Files of class names are looked up for every input.
         texts = [one for one in texts if not is_class_file(storage.basename(one))]
-    return trial and dataclasses.replace(trial, read=frozenset(filter(source.has_read, texts)))
+    containers = {one.uri for one in source.partitions}
+    read = frozenset(one for one in texts if one in containers or source.has_read(one))
+    return trial and dataclasses.replace(trial, read=read)
 
 
 def _judge_all(refs: Sequence[SampleRef], spec: BuildSpec, *, shares_keys: bool) -> Trial | None:

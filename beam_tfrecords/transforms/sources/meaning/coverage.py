@@ -188,7 +188,8 @@ def measure(facts: Facts, trial: Trial, named: Sequence[str] = ()) -> Coverage:
     is_known = trial.is_whole and facts.is_whole and trial.images <= images
     left = _name_left(facts, trial.images | trial.masks) if is_known else []
     texts = {**{one: one for one in facts.texts}, **facts.texts_of_images}
-    outside = [shown for shown, one in texts.items() if one not in trial.read and one not in named]
+    known = {*trial.read, *trial.images, *named}
+    outside = [shown for shown, one in texts.items() if one not in known]
     left += [printable(_below(one, facts.roots)) for one in outside]
     total = len(images - trial.masks) if is_known else 0
     implausible = _find_implausible(trial) or _find_mixed(trial, facts.roots)
