@@ -30,6 +30,7 @@ from beam_tfrecords.transforms.refs.sample_refs import IMAGE, File, SampleRef, i
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.class_files import is_class_file
+from beam_tfrecords.transforms.sources.detect.path_splits import ALL_IN_ONE
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, name_inputs
 from beam_tfrecords.transforms.sources.meaning.coverage import (
@@ -349,8 +350,8 @@ def _contradicts(one: Reading, said: Reading, error: RequestError, *, is_answer:
     if one.settings.get("layout") == "image":
         # The question is which label; leaving labels out does not answer it, unless there are several images instead.
         return is_answer and "," not in f"{said.settings.get('image_column')} {said.settings.get('image_path')}"
-    # Other splits than those that were chosen lead back to the first question.
-    if len({str(each.settings["splits"]) for each in (said, one) if "splits" in each.settings}) > 1:
+    # The splits of the input after one split of all lead back to the first question, and the other way round.
+    if {"auto", ALL_IN_ONE["splits"]} == {each.settings.get("splits") for each in (said, one)}:
         return True
     # Of several labels, one that all samples have says least.
     is_single = is_answer and error.code == "single_class" and "class_names" in one.settings

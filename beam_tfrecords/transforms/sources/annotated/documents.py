@@ -40,6 +40,7 @@ from beam_tfrecords.transforms.sources.annotated.shell import (
     refuse_folders_as_splits,
 )
 from beam_tfrecords.transforms.sources.annotated.trees import LINES, ROWS, holds_one, read_class_names, read_samples
+from beam_tfrecords.transforms.sources.class_files import is_class_file
 from beam_tfrecords.transforms.sources.description import Labels
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -181,6 +182,9 @@ def _list_documents(inputs: Inputs, paths: PathSettings, mapping: DocumentMappin
         listed = storage.list_files(folder, literal=True) if storage.is_folder(folder) else ()
         for file in sorted(listed, key=lambda one: one.path):
             below = file.path[len(root) + 1 :]
+            # RetinaNet has a table of classes beside that of objects.
+            if mapping.columns and mapping.image.text != STEM and is_class_file(storage.basename(below)):
+                continue
             if is_utf8(below) and _fits(below, mapping.documents) and skipped_kind(below) != "hidden":
                 is_empty = False
                 yield make(prefix + below, _stem(below, mapping.documents), file, roots=roots or every or beside)
