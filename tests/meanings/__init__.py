@@ -4,7 +4,7 @@
 
 `draws` draws an input with a seed: files, and the meaning that their maker has in mind. `rows` and `folders` write what
 people write by hand; `written` has `tests.writers` write annotations, arrays and the like. `program` converts the input
-in this process. `oracle` compares the records, the notes and the readings with the meaning. An outcome is
+in this process. `oracle` compares the records, the notes and the offers with the meaning. An outcome is
 
 - read: each record means what the input means, and every recognisable role that is not stored is named;
 - asked: the request was refused, and each offer gives what it says;

@@ -24,8 +24,8 @@ class Comparison:
       meaning: of the input.
       settings: of the request.
       reading: what the program makes of it.
-      is_offered: whether a reading has the settings.
-      is_part: whether the reading says that it reads a part of the input.
+      is_offered: whether an offer has the settings.
+      is_part: whether the offer says that it reads a part of the input.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Comparison:
         """Yields what is wrong with the records."""
         is_each = "," in str(self._settings.get("class_names")) or self._settings.get("layout") == "image"
         if self._is_offered and len(self._meaning.images) > 1 and is_each:
-            # The folders of pairs as classes, or each image without a label, as the reading says.
+            # The folders of pairs as classes, or each image without a label, as the offer says.
             return
         yield from self._match_images()
         if self._is_all_images() and not self._is_named((self._meaning.table,)):
@@ -74,7 +74,7 @@ class Comparison:
             for name, numbers in record.images.items():
                 for number in numbers if isinstance(numbers, list) else [numbers]:
                     if self._is_offered and self._meaning.masks and is_gray(number) and number not in places:
-                        # A mask as an image, as the reading says.
+                        # A mask as an image, as the offer says.
                         continue
                     item, field = places.get(number, (-1, ""))
                     items.add(item)
@@ -104,7 +104,7 @@ class Comparison:
                 yield f"images: {sorted(self._used)} are stored, not {first}"
 
     def _is_all_images(self) -> bool:
-        """Whether a reading takes all images of a folder, and not the table in it."""
+        """Whether an offer takes all images of a folder, and not the table in it."""
         is_folder = self._meaning.table and self._settings.get("source") != "hf_folder"
         return bool(self._is_offered and is_folder and self._settings.get("layout") == "image")
 
@@ -123,13 +123,13 @@ class Comparison:
         if self._is_offered and {name for record in records for name in record.labels or []} == {
             self._settings.get("class_names")
         }:
-            # The only class, as the reading says.
+            # The only class, as the offer says.
             return
         fitting = [label for label in self._meaning.labels if _may_be_classes(label) and self._is_wanted(label)]
         is_rest = self._is_offered and "rest of each line" in self._reading.text
         fitting = [label for label in fitting if (label.fields == REST) == is_rest]
         if self._is_offered and not is_rest and self._settings.get("label_separator") == "":
-            # Each cell as one class, as the reading says.
+            # Each cell as one class, as the offer says.
             fitting = [self._offered(name) for one in fitting for name in one.fields if name in self._meaning.columns]
         columns = [self._place(name) for name in self._named_labels()]
         column = next(iter(columns), "")
@@ -169,7 +169,7 @@ class Comparison:
             self._needed.append([bool(values) for values in label.values])
 
     def _offered(self, column: str) -> Label:
-        """Returns the label of a column that a reading names."""
+        """Returns the label of a column that an offer names."""
         separator = self._settings.get("label_separator")
         cells = [
             list(map(canonical, cell))
@@ -182,7 +182,7 @@ class Comparison:
         return Label((column,), [[canonical(part) for part in one] for one in cells])
 
     def _offered_columns(self, columns: Sequence[str]) -> Label:
-        """Returns the label of columns that a reading names, with a class each."""
+        """Returns the label of columns that an offer names, with a class each."""
         cells = self._meaning.columns
         ones = [[name for name in columns if canonical(cells[name][n]) == "1"] for n in range(self._meaning.count)]
         return Label(tuple(columns), ones)
@@ -365,7 +365,7 @@ class Comparison:
         has_names = any(label.names and named & set(label.fields) for label in self._meaning.labels)
         for role in self._meaning.roles:
             if role.kind == "names" and self._is_offered and not has_names and (named or not self._has_classes()):
-                # The names of what the reading does not take.
+                # The names of what the offer does not take.
                 continue
             if self._used.isdisjoint(role.words) and not self._is_named(role.words):
                 yield f"silent {role.kind}: {role.kind} in {', '.join(role.words)} is neither stored nor named"

@@ -74,7 +74,7 @@ class Meaning:
       masks: value of each item's mask; None if there are none.
       roles: what has to be stored or named.
       unclear: why no reader can know what is meant; "" if one can.
-      columns: column -> its cells, for what a reading may name; None is empty.
+      columns: column -> its cells, for what an offer may name; None is empty.
       table: file beside the images that holds all this, if the input is the folder of both; naming it is enough where
         it is not read.
       files: path below the input's folder -> content.

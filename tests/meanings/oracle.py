@@ -25,7 +25,7 @@ class Outcome:
     Attributes:
       kind: one of `OUTCOMES`.
       problems: what is wrong, in words; the first one begins with the kind of the problem and a colon.
-      settings: of the request or the reading that is wrong.
+      settings: of the request or the offer that is wrong.
       words: notes, or the message of the refusal.
     """
 
@@ -61,30 +61,30 @@ def _last_line() -> str:
 
 
 def _judge_refusal(case: Meaning, settings: Mapping[str, Any], error: RequestError, read: Read) -> Outcome:
-    """Executes the readings of a refusal."""
-    for reading in error.suggestions:
-        changed = {**settings, **reading.settings}
+    """Executes the offers of a refusal."""
+    for offer in error.suggestions:
+        changed = {**settings, **offer.settings}
         changed = {name: value for name, value in changed.items() if value is not None}
         try:
             reading = read(changed)
         except RequestError as again:
             found = f"offer refused {again.code}: {again.message}"
-            return Outcome(WRONG, [found], reading.settings, str(error))
+            return Outcome(WRONG, [found], offer.settings, str(error))
         except Exception:
             found = f"crash of an offer: {_last_line()}"
-            return Outcome(CRASH, [found], reading.settings, traceback.format_exc(limit=-6))
-        said = f"{error.message}\n{reading.meaning}\n{reading.text}"
+            return Outcome(CRASH, [found], offer.settings, traceback.format_exc(limit=-6))
+        said = f"{error.message}\n{offer.meaning}\n{reading.text}"
         kind, problems = judge_reading(
             case,
             changed,
             dataclasses.replace(reading, text=said),
             is_offered=True,
-            is_part=_is_part(reading.settings, settings["input"]),
+            is_part=_is_part(offer.settings, settings["input"]),
         )
         if kind == STOPPED and problems:
             kind, problems = WRONG, [f"publishes nothing, {one}" for one in problems]
         if kind == WRONG:
-            return Outcome(WRONG, [f"offer, {one}" for one in problems], reading.settings, f"{error}\n{said}")
+            return Outcome(WRONG, [f"offer, {one}" for one in problems], offer.settings, f"{error}\n{said}")
     return Outcome(ASKED if error.suggestions else REFUSED, [error.code], settings, str(error))
 
 
@@ -99,8 +99,8 @@ def judge_reading(
     """Compares records with a meaning; returns the kind of the outcome, and what is wrong.
 
     Args:
-      is_offered: whether a reading has the settings.
-      is_part: whether the reading says that it reads a folder of the input.
+      is_offered: whether an offer has the settings.
+      is_part: whether the offer says that it reads a folder of the input.
     """
     problems = list(Comparison(meaning, settings, reading, is_offered=is_offered, is_part=is_part).problems())
     if not reading.published:
