@@ -69,8 +69,9 @@ class ImageFinder:
         ranks: Sequence[Callable[[str], Any]] = (
             lambda below: _count_common(below.split("/")[-2::-1], parts[-2::-1]),
             lambda below: below in exact,
-            lambda below: _near(below, document),
+            lambda below: posixpath.dirname(below) == posixpath.dirname(document),
             lambda below: not any(map(is_mask_folder, below.split("/")[:-1])),
+            lambda below: _near(below, document),
         )
         for rank in ranks:
             best = max(rank(below) for below, _ in found) if len(found) > 1 else None
@@ -94,13 +95,13 @@ def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
     return next((count for count, is_shared in enumerate(shared) if not is_shared), min(len(one), len(other)))
 
 
-def _near(below: str, document: str) -> tuple[bool, bool, bool, int]:
+def _near(below: str, document: str) -> tuple[bool, bool, int]:
     """Ranks an image by its folder.
 
-    First is the folder of the document, then one that differs in words such as `images`, then one with the name of the
+    First is one that differs from that of the document in words such as `images`, then one with the name of the
     document, such as `images/train` for `train.json`, and then the nearest.
     """
     folder, own = posixpath.dirname(below), posixpath.dirname(document)
     parts, name = folder.split("/"), posixpath.splitext(posixpath.basename(document))[0]
     is_alike = plain_path(folder) == plain_path(own)
-    return folder == own, is_alike, name in parts, _count_common(parts, own.split("/"))
+    return is_alike, name in parts, _count_common(parts, own.split("/"))

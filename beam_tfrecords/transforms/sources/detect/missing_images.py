@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import posixpath
 import re
@@ -23,7 +24,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import (
     show_images,
 )
 from beam_tfrecords.transforms.sources.detect.columns import Columns
-from beam_tfrecords.transforms.sources.detect.names import normalize
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, normalize
 from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable, stem_of
@@ -33,6 +34,7 @@ from beam_tfrecords.transforms.sources.tables.joined_table import name_joined
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
 from beam_tfrecords.transforms.stats import share_above
 
+_WORD = re.compile(r"[a-z]+")
 # Names of several images in one cell.
 _SEVERAL = re.compile(r"\.\w{3,4}\s*[|;,]\s*\S")
 
@@ -48,6 +50,8 @@ _MOST_FILES = 20_000
 # Folders nearer to the root hold other things than a dataset.
 _LEAST_DEPTH = 2
 _MOST_FOLDERS = 6
+# Further places of images of the same names to look at.
+_MOST_RIVALS = 16
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".bmp", ".tif", ".gif")
 
 
@@ -75,7 +79,11 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: f
         names += itertools.islice(images, _MOST_ROWS - _ROWS)
         _refuse_some_missing(table, columns, names, roots, most)
         return
-    found = _choose(table, columns, next(_suggestions(table, columns, names, roots[-1]), None))
+    suggested = _suggestions(table, columns, names, roots[-1])
+    first = next(suggested, None)
+    found = _choose(table, columns, first)
+    if first in found and isinstance(first, Reading) and "image_root" in first.settings:
+        found = _with_rivals(first, suggested, table.path)
     is_clear = any(isinstance(one, Reading) for one in found)
     joined = [] if is_clear else [*_join(table, columns, names, roots[-1])]
     if found:
@@ -301,6 +309,24 @@ def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str
             advice = advice or _describe_change(changed, names[0], folder, root)
     if advice:
         yield advice
+
+
+def _with_rivals(first: Reading, others: Iterator[Reading | str], table: str) -> list[Reading | str]:
+    """Returns a reading, and those by other folders with images of the same names, such as cropped ones.
+
+    Folders of masks are none of these. The folder that shares most words with the name of the table comes first.
+    """
+    alike = {first.settings["image_root"]: first}
+    for one in itertools.islice(others, _MOST_RIVALS):
+        place = one.settings.get("image_root", "") if isinstance(one, Reading) else ""
+        is_mask = any(map(is_annotation, place.split("/")))
+        if isinstance(one, Reading) and one.settings.keys() == first.settings.keys() and not is_mask:
+            alike.setdefault(place, one)
+    if len(alike) == 1:
+        return [first]
+    words = {*_WORD.findall(stem_of(table).lower())}
+    ordered = sorted(alike, key=lambda place: -len(words & {*_WORD.findall(place.lower())}))
+    return [dataclasses.replace(alike[place], meaning=f"the images in {place}") for place in ordered]
 
 
 def _join(

@@ -275,7 +275,9 @@ def _find_implausible(trial: Trial) -> str:
 
 def _find_mixed(trial: Trial, roots: Sequence[str]) -> str:
     """Says which splits folders name that a reading does not tell apart."""
-    folders = {_below(posixpath.dirname(path), roots) for path in trial.images} if len(trial.splits) < 2 else set[str]()
+    images = () if len(trial.splits) > 1 else trial.images
+    # What lies above the input says nothing.
+    folders = {_below(one, roots) for one in map(posixpath.dirname, images) if _below(one, roots) != one.strip("/")}
     splits = {split for folder in folders for name in folder.split("/") if (split := split_of_folder(name))}
     return f"{' and '.join(sorted(splits))} are one split" if len(splits) > 1 else ""
 

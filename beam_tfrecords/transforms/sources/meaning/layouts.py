@@ -179,7 +179,8 @@ def _peel(tree: FolderTree, request: Request, path: str, notes: list[str]) -> st
         if name is None:
             return path
         path = join(path, name)
-        Level(tree, request, {}, notes).note(f"{printable(path)}/ only wraps other folders")
+        what = "only wraps other folders" if tree.below(path) else "holds all images there"
+        Level(tree, request, {}, notes).note(f"{printable(path)}/ {what}")
 
 
 def _wrapped(tree: FolderTree, request: Request, path: str) -> str | None:

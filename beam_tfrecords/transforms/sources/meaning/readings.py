@@ -128,6 +128,8 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     )
     if request.by_folders:
         why = "the folders give the labels"
+    elif request.spec.join:
+        why = "only joined tables give labels"
     else:
         has_pattern = Content.LABEL in request.needs.contents
         why = "`label_pattern` gives the labels" if has_pattern else "the layout stores no labels"

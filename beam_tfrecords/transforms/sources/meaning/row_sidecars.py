@@ -404,7 +404,8 @@ def group_by_split(paths: Sequence[str]) -> list[list[str]]:
     # Keeps only the first of numbered folds.
     order = {key: [int(word) if word.isdecimal() else -1 for word in _DIGITS.split(key[1])] for key in groups}
     found: dict[tuple[str, str], list[str]] = {}
-    for key in sorted(groups, key=lambda key: (-len(groups[key]), key[0], order[key], key)):
+    # Of Flickr8k.token.txt and Flickr8k.lemma.token.txt, the plain one comes first.
+    for key in sorted(groups, key=lambda key: (-len(groups[key]), key[0], key[1].count("."), order[key], key)):
         lists = [groups[key][split] for split in ("", *_SPLITS) if split in groups[key]]
         found.setdefault((key[0], _DIGITS.sub("", key[1])), lists)
     return [*found.values()]
