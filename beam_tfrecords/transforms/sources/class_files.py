@@ -27,6 +27,8 @@ _SHARED = (
     "labels.txt", "labels.json", "label_names.txt", "names.txt", "names.json", "names.yml", "names.yaml",
     "categories.txt", "categories.json", "data.yaml",
 )  # fmt: skip
+# Label maps of the Object Detection API have any name.
+_LABEL_MAPS = ".pbtxt"
 # Class lists of labelImg, CVAT and Roboflow, in folders without a data file.
 YOLO_LIST = re.compile(r"(?:class(?:es)?|_darknet\.labels|predefined_classes|[^/]*\.names)(?:\.txt)?", re.IGNORECASE)
 # Extensions of other files that may name classes; those without numbers are lists of anything, if they are lines.
@@ -58,8 +60,8 @@ class FoundClasses:
 
 
 def is_class_file(name: str) -> bool:
-    """Whether a file has a usual name of a file of class names."""
-    return name in _NAMES or name in _SHARED
+    """Whether a file has a usual name of a file of class names, or is a label map."""
+    return name in _NAMES or name in _SHARED or name.endswith(_LABEL_MAPS)
 
 
 def read_class_file(path: str, *, are_numbered: bool = False) -> ClassList:
@@ -99,6 +101,9 @@ def find_class_files(inputs: Inputs) -> list[FoundClasses]:
     names = _REMOTE if is_remote else (*_NAMES, *_SHARED)
     for folders in (inside, [] if is_remote else beside):
         paths = [storage.join(folder, name) for folder in folders for name in names]
+        for folder in () if is_remote else folders:
+            maps = storage.list_files(f"{glob.escape(folder)}/*{_LABEL_MAPS}", limit=_MOST_LISTED)
+            paths = [*dict.fromkeys([*paths, *sorted(one.path for one in maps)])]
         there = [path for path, is_there in zip(paths, _are_files(paths), strict=True) if is_there]
         if found := list(_read_each([path for path in there if path not in inputs.paths])):
             return found

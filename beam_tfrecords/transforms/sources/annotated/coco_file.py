@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.objects.polygons import (
 )
 from beam_tfrecords.transforms.refs.sample_refs import Scalar, object_mask
 from beam_tfrecords.transforms.sources.annotated.json_stream import JsonError, read_arrays
-from beam_tfrecords.transforms.sources.annotated.shell import describe_bare
+from beam_tfrecords.transforms.sources.annotated.shell import describe_bare, describe_namesakes
 from beam_tfrecords.transforms.sources.description import STRUCTURE
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
@@ -340,12 +340,7 @@ class CocoAnnotations:
             yield f"{shown}: {self._merged:,} entries of 'images' name the file of another, and are one image with it"
         if self._bare:
             yield f"{shown}: {describe_bare(self._bare, len(self._of_image), self._contents)}"
-        ids: dict[str, list[str]] = {}
-        for one, name in self.categories.items():
-            ids.setdefault(name, []).append(str(one))
-        for name, several in ids.items():
-            if len(several) > 1:
-                yield f"{shown}: categories {', '.join(several[:_MOST_NAMES])} have the name {name!r}: one class"
+        yield from (f"{shown}: {one}" for one in describe_namesakes(self.categories, "categories"))
 
 
 def read_coco(file: Partition, needs: Needs, *, needs_captions: bool, needs_boxes: bool) -> CocoAnnotations:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.sources.partition import Partition, StagingFiles
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tally import Tally
 
-_THREADS = 16
+_THREADS, _MOST_SHOWN = 16, 3
 _One = TypeVar("_One")
 _Other = TypeVar("_Other")
 
@@ -130,6 +130,21 @@ def refuse_folders_as_splits(inputs: Inputs, source: str, needs: Needs) -> None:
             "itself; leave `splits` out, or give fractions",
             code="input_has_splits",
         )
+
+
+def describe_namesakes(names: Mapping[Any, str], what: str) -> Iterator[str]:
+    """Describes the classes that have one name, and so are one.
+
+    Args:
+      names: id or number -> name.
+      what: what messages call the ids.
+    """
+    alike: dict[str, list[str]] = {}
+    for one, name in names.items():
+        alike.setdefault(name, []).append(str(one))
+    for name, several in alike.items():
+        if len(several) > 1:
+            yield f"{what} {', '.join(several[:_MOST_SHOWN])} have the name {name!r}: one class"
 
 
 def describe_bare(count: int, total: int, contents: frozenset[Content]) -> str:

@@ -23,6 +23,7 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotated.shell import (
     Annotated,
     AnnotatedSource,
+    describe_namesakes,
     read_each,
     refuse_folders_as_splits,
 )
@@ -99,6 +100,8 @@ class YoloSource(AnnotatedSource):
         names = tuple(dict.fromkeys(data.names[number] for number in sorted(data.names)))
         numbers: dict[Scalar, int] = {name: number for number, name in data.names.items()}
         self._describe(labels=Labels(names, {data.file: numbers}, may_be_indices=not names))
+        shown = printable(storage.basename(data.file))
+        self.notes += [f"{shown}: {one}" for one in describe_namesakes(data.names, "classes")]
         self._data = data
         self._places = places
         self._keypoints, self._has_visibility = data.keypoints, data.has_visibility

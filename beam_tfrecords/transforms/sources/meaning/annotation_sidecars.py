@@ -78,7 +78,8 @@ def find_formats(tree: FolderTree, roots: Sequence[str]) -> dict[str, str]:
             images = {name.rpartition(".")[0] for _, one in tree.walk() for _, name in one.names}
             both = sorted(stems.keys() & images)
             some = [_read_start(_below(roots, path, stems[one])) for one in both[:_MOST_LOOKED_INTO]] if roots else []
-            if (in_labels and both) or _hold_shares(some):
+            # Of images without objects, the texts are empty.
+            if (in_labels and both and not b"".join(some).strip()) or _hold_shares(some):
                 kinds.setdefault(YOLO, f"{path}/*.txt")
     return kinds
 
