@@ -86,7 +86,9 @@ def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]
         if found.classes is None:
             notes.append(f"{found.where} is not read as class names: {found.problem}")
         elif names_itself:
-            notes += [] if names == tuple(of.names) else [_unused(found, "the input names its classes itself")]
+            # Between the numbers of a label map, the input may have others.
+            are_those = names == tuple(name for name in of.names if name in names)
+            notes += [] if are_those else [_unused(found, "the input names its classes itself")]
         elif len({*names}) < len(names):
             notes.append(_unused(found, "it has a name twice"))
         else:

@@ -345,5 +345,9 @@ def _find_images(table: Table, cells: Cells, *, repeats: bool = False) -> list[d
     names = [name for name, role in roles.items() if role in (Role.IMAGE, Role.MASK)]
     if photos := [name for name in names if not is_mask_name(name)] or names[:1]:
         # A column without a name can be a part of a path only.
-        return [{"image_column": ",".join(photos)} if photos != [""] else {"image_path": "{}"}]
+        named = {"image_column": ",".join(photos)} if photos != [""] else {"image_path": "{}"}
+        others = {name: values for name, values in cells.items() if name not in photos}
+        are_far = all(storage.is_web(str(cell)) for name in photos for cell in cells.get(name, ())[:_SPREAD])
+        # The images of these addresses may be there, under names of another column.
+        return [*(images for _, images in find_stems(table, others, repeats=repeats) if are_far), named]
     return [images for _, images in find_stems(table, cells, repeats=repeats)]

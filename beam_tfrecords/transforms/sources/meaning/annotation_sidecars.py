@@ -26,7 +26,7 @@ _DATA_FILE = re.compile(rb"^(?:train|val|valid|test)\s*[:=]", re.MULTILINE)
 # Words in quotes, or in the tags of XML.
 _QUOTED = re.compile(r'(?<=["\'>])[^"\'<>]+')
 # Lists of captions have images with other keys.
-_OF_COCO = re.compile(rb'"(?:file_name|annotations)"\s*:')
+_OF_COCO = re.compile(rb'"(?:file_name|coco_url|annotations)"\s*:')
 _OBJECT = re.compile(rb'"(?:bbox|segmentation|keypoints)"')
 _NAMES = re.compile(rb"^names\s*[:=]", re.MULTILINE)
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
@@ -78,8 +78,7 @@ def find_formats(tree: FolderTree, roots: Sequence[str]) -> dict[str, str]:
             images = {name.rpartition(".")[0] for _, one in tree.walk() for _, name in one.names}
             both = sorted(stems.keys() & images)
             some = [_read_start(_below(roots, path, stems[one])) for one in both[:_MOST_LOOKED_INTO]] if roots else []
-            # Of images without objects, the texts are empty.
-            if (in_labels and both and not b"".join(some).strip()) or _hold_shares(some):
+            if (in_labels and both) or _hold_shares(some):
                 kinds.setdefault(YOLO, f"{path}/*.txt")
     return kinds
 

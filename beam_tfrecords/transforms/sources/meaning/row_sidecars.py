@@ -53,6 +53,7 @@ _LABEL_WORDS = re.compile(r"label|class|annot|list|truth|box|gt\b|caption|token"
 _ATTRIBUTES = 3
 # Lists of positions in images.
 _POSITIONS = re.compile(r"box|landmark|part|keypoint")
+_CAPTIONS = re.compile(r"caption|token", re.IGNORECASE)
 # Train and validation in one list, next to a list for test.
 _TRAIN_AND_VALIDATION = re.compile(r"train_?val", re.IGNORECASE)
 _DIGITS = re.compile(r"(\d+)")
@@ -177,12 +178,13 @@ def _read_rows(paths: Sequence[str], found: Mapping[str, tuple[dict[str, str], s
 
 
 def _group_lists(tree: FolderTree, root: str) -> list[list[str]]:
-    """Returns groups of lists: those of positions and the like last, attributes before a single number."""
+    """Returns groups of lists: captions first, those of positions and the like last, attributes before a number."""
 
-    def rank(paths: Sequence[str]) -> tuple[bool, int, bool]:
+    def rank(paths: Sequence[str]) -> tuple[bool, bool, int, bool]:
         name, opened = "_".join(_words(paths[0])), _open_tables(paths[:1], root)
         are_few = all(len(table.columns) < _ATTRIBUTES for table, _ in opened.values())
-        return bool(names_no_label(name) or _POSITIONS.search(name)), -len(paths), are_few
+        are_positions = bool(names_no_label(name) or _POSITIONS.search(name))
+        return are_positions, _CAPTIONS.search(name) is None, -len(paths), are_few
 
     # A text with the name of an image is that of the image.
     lists = [path for path in list_lists(tree) if stem_of(path) not in tree.image_stems]
