@@ -51,11 +51,22 @@ def run_cases(
     with temporary_in_memory():
         for number in range(first, first + count):
             case = draw_case(seed, number, form)
-            with tempfile.TemporaryDirectory(prefix="meanings-") as folder:
+            with tempfile.TemporaryDirectory(prefix="meanings-") as folder, working_in(folder):
                 root = (keep or Path(folder)) / f"{seed}-{number}"
                 root.mkdir(parents=True)
                 name = f"{seed}/{number}" + (f" --form={form}" if form else "")
                 yield Found(name, case, judge(case, case.write(root)), str(root))
+
+
+@contextlib.contextmanager
+def working_in(folder: str) -> Iterator[None]:
+    """Changes the working folder, in which offers draft mappings."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 @contextlib.contextmanager
