@@ -16,7 +16,7 @@ from typing import Any
 
 from beam_tfrecords.escaping import escape
 
-# What the meaning of a reading without labels ends with.
+# The end of the meaning of a reading without labels.
 _UNLABELLED = "without labels"
 
 

@@ -151,7 +151,7 @@ def name_numbered(labels: Iterable[Scalar], *, first_class: int = 0) -> ClassNam
     return ClassNames(fill_numbers(found, first=first), names_of=names_of)
 
 
-def number_names(names: Iterable[str], *, first: int = 0) -> dict[Scalar, int]:
+def numbers_of(names: Iterable[str], *, first: int = 0) -> dict[Scalar, int]:
     """Returns name -> number of class names in the order of their numbers."""
     return {name: number for number, name in enumerate(names, first)}
 

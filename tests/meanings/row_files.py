@@ -20,7 +20,7 @@ def write_rows(draft: Meaning) -> None:
     names, content = _FILES[draft.form]
     # Of columns alone, the key does not say the item among several files.
     has_images = not draft.unclear and next(iter(draft.images)) not in words.RARE_IMAGES
-    # Parts are drawn for items, of which each has a row.
+    # Parts are drawn for items that have one row each.
     may_be = draft.form in _IN_PARTS and has_images and "rows:shared" not in draft.kinds
     if may_be and not draft.splits and not draft.start and draft.chance.random() < 0.25:
         _write_parts(draft, names[0].rpartition(".")[2], content)

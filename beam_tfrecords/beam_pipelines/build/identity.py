@@ -10,7 +10,7 @@ from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.escaping import escape
 from beam_tfrecords.features.contents import CLASSES
 from beam_tfrecords.transforms.identity import digest
-from beam_tfrecords.transforms.labels import ClassNames, number_names
+from beam_tfrecords.transforms.labels import ClassNames, numbers_of
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.refs.sample_refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, publish_settings
@@ -160,7 +160,7 @@ def make_ledger(
         for name, found_classes in heads.items():
             column = layout.heads[name].column or ""
             labels: Mapping[Scalar, int] = listing.column_labels.get(column, {})
-            of_column = number_names(stored[column]) if column in stored else number_labels(labels)
+            of_column = numbers_of(stored[column]) if column in stored else number_labels(labels)
             found += find_moved(name, of_column, found_classes, remedy="class_names of a feature decides its numbers")
     return tuple(found)
 

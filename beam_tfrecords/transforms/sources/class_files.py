@@ -27,7 +27,7 @@ _SHARED = (
     "labels.txt", "labels.json", "label_names.txt", "names.txt", "names.json", "names.yml", "names.yaml",
     "categories.txt", "categories.json", "data.yaml",
 )  # fmt: skip
-# Label maps of the Object Detection API have any name.
+# The label maps of the Object Detection API may have any name.
 _LABEL_MAPS = ".pbtxt"
 # Class lists of labelImg, CVAT and Roboflow, in folders without a data file.
 YOLO_LIST = re.compile(r"(?:class(?:es)?|_darknet\.labels|predefined_classes|[^/]*\.names)(?:\.txt)?", re.IGNORECASE)
@@ -101,11 +101,9 @@ def find_class_files(inputs: Inputs) -> list[FoundClasses]:
     names = _REMOTE if is_remote else (*_NAMES, *_SHARED)
     for folders in (inside, [] if is_remote else beside):
         paths = [storage.join(folder, name) for folder in folders for name in names]
-        for folder in () if is_remote else folders:
-            maps = storage.list_files(f"{glob.escape(folder)}/*{_LABEL_MAPS}", limit=_MOST_LISTED)
-            paths = [*dict.fromkeys([*paths, *sorted(one.path for one in maps)])]
         there = [path for path, is_there in zip(paths, _are_files(paths), strict=True) if is_there]
-        if found := list(_read_each([path for path in there if path not in inputs.paths])):
+        maps = [] if is_remote else [path for folder in folders for path in _list_label_maps(folder)]
+        if found := list(_read_each([path for path in dict.fromkeys([*there, *maps]) if path not in inputs.paths])):
             return found
     return []
 
@@ -127,6 +125,11 @@ def find_lists_of_numbers(inputs: Inputs, numbers: Collection[int]) -> list[str]
         known = classes.numbers or (range(len(classes)) if path.lower().endswith(_WRAPPED) else ())
         found += [path] if {*numbers} <= {*known} else []
     return found
+
+
+def _list_label_maps(folder: str) -> list[str]:
+    files = storage.list_files(f"{glob.escape(folder)}/*{_LABEL_MAPS}", limit=_MOST_LISTED)
+    return sorted(one.path for one in files)
 
 
 def _folders(inputs: Inputs) -> tuple[Sequence[str], Sequence[str]]:

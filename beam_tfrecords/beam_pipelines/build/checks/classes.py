@@ -363,7 +363,7 @@ def resolve_heads(
         try:
             found[name], notes = _find_head(head, spec, source, labels, kept.get(name, ()))
         except RequestError as error:
-            # Other readings of labels are settings, which do not act here.
+            # Its offers are settings of the label, which do not act here.
             raise RequestError(f"{where}: {error}", code=error.code) from error
         if head.class_names and spec.map is None:
             named = f"{where}: class_names: [{', '.join(found[name].names)}]"

@@ -86,7 +86,7 @@ def _choose_found(spec: BuildSpec, seen: Description, labels: Collection[Scalar]
         if found.classes is None:
             notes.append(f"{found.where} is not read as class names: {found.problem}")
         elif names_itself:
-            # Between the numbers of a label map, the input may have others.
+            # The input also has a class for each number that a label map leaves out.
             are_those = names == tuple(name for name in of.names if name in names)
             notes += [] if are_those else [_unused(found, "the input names its classes itself")]
         elif len({*names}) < len(names):

@@ -316,7 +316,7 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
                     break
                 if not entry.size or entry.path in known or source.has_read(entry.path):
                     continue
-                # A dataset that is built among its input is no part of it.
+                # The output may lie in a folder of the input.
                 if entry.path.startswith(f"{spec.output}/"):
                     continue
                 if named is None:

@@ -97,7 +97,7 @@ class CocoAnnotations:
 
     @property
     def names_files(self) -> bool:
-        """Whether an image has a key for the name of its file, or there are no images."""
+        """Whether the images have names of files; true without images."""
         forms = [names for kind, names in self._forms if kind == "images"]
         return not forms or any("file_name" in names or "coco_url" in names for names in forms)
 

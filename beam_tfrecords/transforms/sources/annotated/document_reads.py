@@ -181,7 +181,7 @@ class _Interpreter(TreeInterpreter):
                     self.note(one, name)
 
     def sources(self, node: Any) -> Iterator[Any]:
-        """Yields the objects in a value, and those of which functions made them."""
+        """Yields the objects in a value, and the objects that functions made these from."""
         for one in _objects(node):
             yield from (one, *self._made.get(id(one), (None, ()))[1])
 

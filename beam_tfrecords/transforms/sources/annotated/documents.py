@@ -110,9 +110,8 @@ def open_input(request: OpenRequest) -> MakeSource:
     mapping = _open_voc(inputs, needs) if spec.source == VOC else _read_mapping(spec)
     notes = []
     documents, others = _choose_fitting([*_list_documents(inputs, spec, mapping, needs)], mapping)
-    notes += [f"not read: {', '.join(map(printable, others))}, which the mapping {mapping.name} does not fit"] * bool(
-        others
-    )
+    if others:
+        notes.append(f"not read: {', '.join(map(printable, others))}, which the mapping {mapping.name} does not fit")
     if needs.splits.are_auto and not inputs.splits and not any(holds_one(one.below, mapping) for one in documents):
         files = [one.file.path for one in documents if one.file]
         splits = splits_of_names(files)
@@ -196,13 +195,14 @@ def _list_documents(inputs: Inputs, paths: PathSettings, mapping: DocumentMappin
 
 
 def _choose_fitting(documents: list[_Document], mapping: DocumentMapping) -> tuple[list[_Document], list[str]]:
-    """Returns the documents, without those in folders of a name which the mapping does not fit if others are in one.
+    """Leaves out documents that the mapping does not fit, such as calibrations beside the labels of the same images.
 
-    As calibrations beside the labels of the same images. The second value has globs of those that are left out.
+    Returns:
+      The documents in the folders whose name is that of one which the mapping fits, and globs of the others.
     """
     kinds: dict[str, list[_Document]] = {}
     for one in documents if mapping.image.text == STEM and mapping.columns else ():
-        kinds.setdefault(posixpath.basename(posixpath.dirname(one.below)), []).append(one)
+        kinds.setdefault(_folder_of(one), []).append(one)
     stems = [{one.stem for one in some} for some in kinds.values()]
     if len({*itertools.chain(*stems)}) == sum(map(len, stems)):
         return documents, []
@@ -213,9 +213,13 @@ def _choose_fitting(documents: list[_Document], mapping: DocumentMapping) -> tup
     unfit = {name for name, files in filled.items() if files and not any(fits(mapping, file) for file in files)}
     if len(unfit) == len(kinds):
         return documents, []
-    left = [one for name in unfit for one in kinds[name]]
-    others = sorted({posixpath.join(posixpath.dirname(one.below), mapping.documents) for one in left})
-    return [one for one in documents if one not in left], others
+    others = {posixpath.join(posixpath.dirname(one.below), mapping.documents) for name in unfit for one in kinds[name]}
+    return [one for one in documents if _folder_of(one) not in unfit], sorted(others)
+
+
+def _folder_of(document: _Document) -> str:
+    """Returns the name of the folder of a document."""
+    return posixpath.basename(posixpath.dirname(document.below))
 
 
 def _check_folders(path: str, mapping: DocumentMapping, needs: Needs) -> None:

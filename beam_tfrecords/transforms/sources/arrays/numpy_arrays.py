@@ -103,7 +103,7 @@ def open_input(request: OpenRequest) -> MakeSource:
     if not images:
         raise RequestError(f"{quote_input(inputs.paths[0])} has labels and no images", code="labels_without_images")
     beside = {path: label for path, label in labels.items() if label}
-    # A folder or glob may include further arrays, too.
+    # A folder or glob may also include other arrays.
     alone = [file for file in images if file.uri not in beside] if len(images) > 1 else []
     others = {
         file.uri: arrays

@@ -89,7 +89,7 @@ class StackSource(RowSource):
       found_classes: class names in the files, for labels that are numbers.
       read_name: replaces unusual split names in a path with usual ones.
       notes: notes on the files.
-      unused: notes on arrays beside the images that are no values of them.
+      unused: notes on arrays that are neither the images nor values of these.
       request: the request.
       needs: requested contents.
 

@@ -215,9 +215,13 @@ def join_archives(table: Table) -> list[dict[str, Any]]:
 
 
 def above_parts(folder: str, root: str) -> str | None:
-    """Returns the folder above several ones that differ in a number, one of which has a folder below a root.
+    """Returns the parent of numbered folders such as images_001 and images_002 that a folder lies in; None without any.
 
-    As images_001, which has the images of a table's first rows, beside images_002.
+    The first rows of a table often name the images of only one of these.
+
+    Args:
+      folder: path of a folder with images.
+      root: path of a folder above it; its parents are not looked at.
     """
     while folder.startswith(f"{root}/"):
         folder, _, name = folder.rpartition("/")
@@ -346,8 +350,9 @@ def _find_images(table: Table, cells: Cells, *, repeats: bool = False) -> list[d
     if photos := [name for name in names if not is_mask_name(name)] or names[:1]:
         # A column without a name can be a part of a path only.
         named = {"image_column": ",".join(photos)} if photos != [""] else {"image_path": "{}"}
+        if not all(storage.is_web(str(cell)) for name in photos for cell in cells.get(name, ())[:_SPREAD]):
+            return [named]
+        # The images at these addresses may have been downloaded under the names in another column.
         others = {name: values for name, values in cells.items() if name not in photos}
-        are_far = all(storage.is_web(str(cell)) for name in photos for cell in cells.get(name, ())[:_SPREAD])
-        # The images of these addresses may be there, under names of another column.
-        return [*(images for _, images in find_stems(table, others, repeats=repeats) if are_far), named]
+        return [*(images for _, images in find_stems(table, others, repeats=repeats)), named]
     return [images for _, images in find_stems(table, cells, repeats=repeats)]

@@ -125,7 +125,7 @@ def suggest_images(found: Sequence[str], cells: Mapping[str, Sequence[Any]], wha
     files = {name: [posixpath.basename(str(cell)) for cell in cells.get(name, ())] or [name] for name in found}
     several = sorted({str(files[name]): name for name in found}.values(), key=found.index)
     alone = [name for name in found if not cells or name == next(one for one in found if cells[one] == cells[name])]
-    # What is here comes before what nobody has downloaded yet.
+    # Local images come before those that would have to be downloaded.
     alone.sort(key=lambda name: any(storage.is_web(str(cell)) for cell in cells.get(name, ())))
     together = Reading(f"the images in {what}s {' and '.join(map(repr, several))}", {"image_column": ",".join(several)})
     each = [Reading(f"the images in {what} {name!r}", {"image_column": name}) for name in alone[:_MOST_IMAGES]]

@@ -275,10 +275,12 @@ def _find_implausible(trial: Trial) -> str:
 
 def _find_mixed(trial: Trial, roots: Sequence[str]) -> str:
     """Says which splits folders name that a reading does not tell apart."""
-    images = () if len(trial.splits) > 1 else trial.images
-    # What lies above the input says nothing.
-    folders = {_below(one, roots) for one in map(posixpath.dirname, images) if _below(one, roots) != one.strip("/")}
-    splits = {split for folder in folders for name in folder.split("/") if (split := split_of_folder(name))}
+    if len(trial.splits) > 1:
+        return ""
+    folders = {*map(posixpath.dirname, trial.images)}
+    # The folders above the input say nothing.
+    below = {_below(one, roots) for one in folders if any(f"{one}/".startswith(f"{root}/") for root in roots)}
+    splits = {split for folder in below for name in folder.split("/") if (split := split_of_folder(name))}
     return f"{' and '.join(sorted(splits))} are one split" if len(splits) > 1 else ""
 
 

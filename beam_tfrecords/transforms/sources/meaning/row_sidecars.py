@@ -414,7 +414,7 @@ def group_by_split(paths: Sequence[str]) -> list[list[str]]:
 
 
 def _group_by_name(paths: Sequence[str]) -> list[list[str]]:
-    """Groups the tables that have one name in several folders, each of which may be a part of the dataset."""
+    """Groups the tables with the same name in different folders, each of which may be a part of the dataset."""
     groups: dict[str, list[str]] = {}
     for path in paths:
         if split_of_list(path) is None:

@@ -26,7 +26,7 @@ from beam_tfrecords.features.stored_objects import StoredObjects
 from beam_tfrecords.nearest import list_known
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
-from beam_tfrecords.transforms.labels import number_names
+from beam_tfrecords.transforms.labels import numbers_of
 from beam_tfrecords.transforms.objects.objects import Objects
 from beam_tfrecords.transforms.objects.polygons import pack_polygons, run_lengths
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, Range, RecordRange, SampleRef, Value, one_image
@@ -141,7 +141,7 @@ class DatasetSource(Source):
             has_several_labels=layout.has_several_labels,
             labels=Labels(
                 merge_class_names([dataset.class_names for dataset in datasets.values()]),
-                {dataset.path: number_names(dataset.class_names) for dataset in datasets.values()},
+                {dataset.path: numbers_of(dataset.class_names) for dataset in datasets.values()},
             ),
             records=records,
             uses={one.name: _stored_as(one.field) for one in layout.features if one.field},

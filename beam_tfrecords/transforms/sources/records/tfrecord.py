@@ -13,7 +13,7 @@ from beam_tfrecords.features.layouts import SAME, Layout
 from beam_tfrecords.features.serialize import ParsedExample, check_features, parse_plain_example
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.hashing import content_hash
-from beam_tfrecords.transforms.labels import number_names
+from beam_tfrecords.transforms.labels import numbers_of
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, RECORD, Locator, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.description import Description
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
@@ -148,7 +148,7 @@ class TfrecordSource(RowSource):
                 seen.labels,
                 names=common,
                 numbers={
-                    folder: number_names(names, first=objects.first_class if objects else 0)
+                    folder: numbers_of(names, first=objects.first_class if objects else 0)
                     for names, folder in {names: folder for folder, names in class_names.items() if names}.items()
                 },
                 may_be_indices=not (any(class_names.values()) or are_numbered),

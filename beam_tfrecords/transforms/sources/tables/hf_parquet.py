@@ -24,7 +24,7 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.reading import is_damage, parsing
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.transforms.labels import number_names
+from beam_tfrecords.transforms.labels import numbers_of
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, Locator, Range, SampleRef
 from beam_tfrecords.transforms.sources.description import Description
@@ -119,7 +119,7 @@ class HfParquetSource(RowSource):
             labels=dataclasses.replace(
                 self.description.labels,
                 names=class_names,
-                numbers={file: number_names(names) for names, file in first_of.items()},
+                numbers={file: numbers_of(names) for names, file in first_of.items()},
                 may_be_indices=not class_names,
             ),
             column_classes={name: min(found) if len(found) == 1 else () for name, found in by_file.items()},
