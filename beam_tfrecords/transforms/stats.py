@@ -41,9 +41,6 @@ MOST_KEYS = 1000
 # Parts of the key of a failure: "failed", split, reason.
 _FAILURE_PARTS = 3
 
-# Largest value, of 255, of an image with 14 bits that is stored as one with 16.
-_DIM = 64
-
 
 class Change(str, enum.Enum):
     """The change of a sample since the previous dataset.
@@ -172,15 +169,12 @@ def _count_origins(stats: Stats) -> dict[str, int]:
 
 
 def _find_dim(stats: Stats) -> dict[str, int]:
-    """Counts nearly black images if most of the images reduced to 8 bits are nearly black; otherwise returns {}.
+    """Counts the images reduced to 8 bits, with their largest value; returns {} without any.
 
-    Sensors with 10 to 14 bits leave the upper bits of 16 empty, so their images become nearly black in 8 bits.
+    Sensors with 10 to 14 bits leave the upper bits of 16 empty, so that their images become nearly black.
     """
     found = {int(value): count for value, count in stats.by("stored_maximum").items()}
-    dim = {value: count for value, count in found.items() if value <= _DIM}
-    if 2 * sum(dim.values()) <= sum(found.values()):
-        return {}
-    return {"images": sum(dim.values()), "maximum": max(dim)}
+    return {"images": sum(found.values()), "maximum": max(found)} if found else {}
 
 
 def _median(counts: Mapping[str, int]) -> int | None:

@@ -30,8 +30,8 @@ LINES = {
     "stored_as_png": "stored as PNG, because only PNG and plain JPEG files are kept: {}",
     "kept_turned": "note: kept files with an EXIF orientation, which no reader of the dataset applies: {}; "
     "`image_encoding=jpeg` stores them upright, `orientation=ignore` keeps them as they are",
-    "dim_images": "note: images of 16 bits that are nearly black in 8: {images:,}, with {maximum} of 255 as the "
-    "largest stored value; `image_encoding=png` `bit_depth=16` stores their values as they are",
+    "dim_images": "note: images of 16 bits that become 8: {images:,}, with {maximum} of 255 as the largest value; "
+    "`image_encoding=png` `bit_depth=16` stores their values as they are",
     "objects": "objects: {}",
 }
 _MOST_CLASSES = 10

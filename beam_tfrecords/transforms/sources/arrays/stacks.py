@@ -12,6 +12,9 @@ import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import IO, Any, TypeAlias
 
+import numpy as np
+
+from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.storage.members import check_expansion
 from beam_tfrecords.storage.reading import reading
@@ -30,6 +33,9 @@ from beam_tfrecords.transforms.sources.tally import Tally
 # Usual label names, in addition to the names in tables.
 _LABELS = ("y", "target", "targets")
 _ROWS = 100
+# Number of first images to look at, and of values of masks and the like.
+_FIRST, _FEW_VALUES = 4, 32
+_MOST_BYTES = 64 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,10 +198,27 @@ def open_stacks(
         types = stacks[0].column_types
         alike = [one.rows(types) for one in stacks if one.column_types == types]
         rows = [row for some in alike for row in itertools.islice(some, _ROWS)]
+        values = _count_values(first, stacks[0])
     except SampleError as error:
         raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}", code="invalid_file") from error
     table = FirstRows(first.uri, tuple(types), rows, column_types=types)
+    if 1 < values <= min(_FEW_VALUES, stacks[0].size // 4):
+        few = f"the first images have {values} values, like masks; JPEG changes these, `image_encoding=png` keeps them"
+        notes = [*notes, few]
     return functools.partial(StackSource, files, find, stacks, table, found_classes, read_name, notes, unused, request)
+
+
+def _count_values(file: Partition, stack: Stack) -> int:
+    """Returns the number of different values in the first images of one channel; 0 for colors and fractions."""
+    size = min(stack.count, _FIRST) * stack.step
+    if (len(stack.shape) > 2 and 1 not in stack.shape) or np.dtype(stack.dtype).kind == "f" or size > _MOST_BYTES:
+        return 0
+    data = b""
+    # Damaged images are rejected one by one.
+    with contextlib.suppress(SampleError), stack.open() if stack.offset is None else contextlib.nullcontext() as stream:
+        data = read_exactly(stream, size) if stream else storage.read_range(file.uri, stack.offset or 0, size)
+    steps = np.frombuffer(data[: len(data) // stack.step * stack.step], np.uint8).reshape(-1, stack.step)
+    return len(np.unique(np.ascontiguousarray(steps[:, stack.head :]).view(stack.dtype)))
 
 
 def find_axes(shape: Sequence[int]) -> str | None:
