@@ -42,6 +42,8 @@ _ATTRIBUTES = {
 _IMAGE_ID = "source_id"
 _IMAGE_SIZES = (("imagewidth", "imageheight"), ("imgwidth", "imgheight"), ("width", "height"))
 _ROWS = 1000
+# Numbers of a quad.
+_QUAD = 8
 # Rounding of a box whose numbers are fractions of the image size.
 _SLACK = 0.01
 # Meaning of the numbers of a box, in a sentence and alone.
@@ -311,8 +313,9 @@ def wants_objects(settings: TableSettings, needs: Needs, label: str | None) -> b
 
 
 def hold_objects(cells: Iterable[Any]) -> bool:
-    """Whether the first non-empty cell contains boxes."""
-    return _find(next(filter(None, map(_columns, cells)), {}), _BOX) is not None
+    """Whether the first non-empty cell contains boxes; quads of eight numbers are none."""
+    found = _find(next(filter(None, map(_columns, cells)), {}), _BOX)
+    return found is not None and not any(isinstance(box, list) and len(box) == _QUAD for box in found)
 
 
 def unread_fields(cells: Sequence[Any], contents: Collection[Content]) -> list[str]:
