@@ -68,6 +68,11 @@ _UNREAD = frozenset(
 _IMPLAUSIBLE = frozenset(
     {"boxes_not_in_pixels", "boxes_beyond_image", "unmatched_annotations", "no_objects", "class_of_each_object"}
 )
+# Refusals of tables and records that may have a mask instead of a class.
+_MAY_BE_MASKS = frozenset({"missing_label_column", "column_without_labels"})
+_MASKS = Reading("the images with their masks", {"layout": "segmentation"})
+# Refusals of labels that a list of class names does not fit.
+_UNFIT = frozenset({"first_class_number", "unknown_class"})
 _MOST_REASONS = 2
 # Number of files in which names of images are looked for.
 _MOST_DOCUMENTS = 8
@@ -131,7 +136,8 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
         is_answered = unnamed or any(not coverage.trial.is_bare for _, coverage in tried)
         why = [] if is_answered else [*trial.implausible]
         if not (why or is_answered):
-            why = [one for one in trial.refused if not tried or one[0].settings.get("layout") == "detection"]
+            every = [(one, inner, one.settings.get("layout") == "detection") for one, inner in trial.refused]
+            why = [(one, inner) for one, inner, of_boxes in every if not tried or of_boxes or inner.code in _UNFIT]
         # A mapping that does not fit says nothing about the input, nor does a source without what its offer needs.
         left = (error.code, "missing_content")
         why = [(one, inner) for one, inner in why if inner.code not in left and "mapping" not in one.settings]
@@ -269,7 +275,9 @@ class _Trials:
         """
         found = set[str]()
         asks_labels = is_answer or any(one.settings.get("layout") == "image" for one in error.suggestions)
-        for one in error.suggestions:
+        has_masks = error.code in _MAY_BE_MASKS or (error.code == "several_image_columns" and not error.suggestions)
+        may_be_masks = has_masks and self.spec.layout is None and "layout" not in said.settings
+        for one in [*([_MASKS] if may_be_masks else []), *error.suggestions]:
             # Images alone in one split are within those of several splits.
             is_within = bool(found) and said.settings.get("layout") == "image" and one.settings.keys() == {"splits"}
             if is_within or _contradicts(one, said, error, is_answer=is_answer):

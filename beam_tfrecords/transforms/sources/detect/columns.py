@@ -337,8 +337,8 @@ def _refuse_other_cells(table: Table, label: str, *, image: str | None) -> None:
         vectors = Reading(f"the numbers in column {label!r}", {"label_column": label, "label_type": "float"})
         suggestions = [vectors, *suggestions]
     raise RequestError(
-        f"{quote_input(table.path)}: column {label!r} has {role.value} in place of classes; name the column of the "
-        f"classes with `label_column`; {available(table)}",
+        f"{quote_input(table.path)}: column {label!r} has {'images' if label in table.embedded else role.value} in "
+        f"place of classes; name the column of the classes with `label_column`; {available(table)}",
         suggestions,
         code="column_without_labels",
     )

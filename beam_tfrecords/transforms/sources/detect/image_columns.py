@@ -132,18 +132,19 @@ def suggest_images(found: Sequence[str], cells: Mapping[str, Sequence[Any]], wha
     return [together, *each] if len(several) > 1 else each
 
 
-def choose_mask(columns: Sequence[str], table: Table, named: str | None) -> str:
+def choose_mask(columns: Sequence[str], table: Table, named: str | None, names: Sequence[str] = MASK_NAMES) -> str:
     """Returns the mask column.
 
     Args:
       columns: columns that may have images.
       table: the table with these columns.
       named: column that the request names, or None.
+      names: usual names, the best first.
 
     Raises:
       RequestError: there is no mask column.
     """
-    mask = next(find_usual(columns, MASK_NAMES), None) if named is None else named
+    mask = next(find_usual(columns, names), None) if named is None else named
     if mask is None or mask not in columns:
         what = f"{named or 'mask'!r} with the bytes of masks"
         raise RequestError(

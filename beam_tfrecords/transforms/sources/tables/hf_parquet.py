@@ -28,6 +28,7 @@ from beam_tfrecords.transforms.labels import numbers_of
 from beam_tfrecords.transforms.refs.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs.sample_refs import IMAGE, MASK, Locator, Range, SampleRef
 from beam_tfrecords.transforms.sources.description import Description
+from beam_tfrecords.transforms.sources.detect.column_names import MASK_NAMES, USUAL_LABELS
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.image_columns import (
     choose_image,
@@ -384,7 +385,9 @@ def _choose_images(table: ParquetTable, schema: pa.Schema, settings: TableSettin
     found = [[name for name, kind in kinds.items() if is_one(kind)] for is_one in (is_image, is_binary)]
     mask = None
     if Content.MASK in needs.contents:
-        mask = choose_mask(next(filter(None, found), ()), table, settings.mask_column)
+        # A label that is an image has a class for each pixel.
+        names = (*MASK_NAMES, *USUAL_LABELS)
+        mask = choose_mask(next(filter(None, found), ()), table, settings.mask_column, names)
     others = [[name for name in names if name != mask] for names in found]
     images = name_images(next(filter(None, others), ()), table, settings, needs.images)
     if not images or images.get(IMAGE) == "":
