@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
@@ -83,7 +84,13 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: f
     first = next(suggested, None)
     found = _choose(table, columns, first)
     if first in found and isinstance(first, Reading) and "image_root" in first.settings:
-        found = _with_rivals(first, suggested, table.path)
+        alike = _with_rivals(first, suggested, table.path)
+        rows = Counter(itertools.islice(first_images(table, columns), _MOST_ROWS))
+        if 1 < max(rows.values()) <= len(alike) and not (columns.boxes or columns.objects):
+            # Such rows are of different images, of which no column tells the folder.
+            places = ", ".join(shorten(one.settings["image_root"]) for one in alike)
+            raise _refusal(table.path, names, roots, f"the names repeat, as images of several folders do: {places}")
+        found = [*alike]
     is_clear = any(isinstance(one, Reading) for one in found)
     joined = [] if is_clear else [*_join(table, columns, names, roots[-1])]
     if found:
@@ -311,7 +318,7 @@ def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str
         yield advice
 
 
-def _with_rivals(first: Reading, others: Iterator[Reading | str], table: str) -> list[Reading | str]:
+def _with_rivals(first: Reading, others: Iterator[Reading | str], table: str) -> list[Reading]:
     """Returns a reading, and those by other folders with images of the same names, such as cropped ones.
 
     Folders of masks are none of these. The folder that shares most words with the name of the table comes first.
@@ -371,17 +378,19 @@ def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tupl
     path = names[0].replace("\\", "/")
     parts = path.split("/")
     prefixes = ["".join(f"{part}/" for part in parts[:count]) for count in range(min(len(parts), _MOST_FOLDERS))]
-    bases = dict.fromkeys((root, beside, storage.dirname(beside)))
+    inside = [*_find_folders(path, beside)]
+    # Images of the same names beside the folder of the table are of another dataset, unless it has their masks.
+    is_inside = any(not any(map(is_annotation, folder[len(beside) :].split("/"))) for folder, _ in inside)
+    bases = dict.fromkeys((root, beside, *(() if is_inside else (storage.dirname(beside),))))
     usual = (
         (posixpath.join(base, folder).rstrip("/"), prefix)
         for prefix in prefixes
         for base in bases
         for folder in FOLDERS
     )
-    # Last, looks for the first image everywhere below the table's folder, then below the folder above.
+    # Last, looks for the first image everywhere below the table's folder, or else below the folder above.
     near = storage.dirname(beside) if beside.count("/") > _LEAST_DEPTH else beside
-    others = (place for folder in dict.fromkeys((beside, near)) for place in _find_folders(path, folder))
-    for where, prefix in itertools.chain(usual, others):
+    for where, prefix in itertools.chain(usual, inside, () if is_inside else _find_folders(path, near)):
         for changed in _variants([name.replace("\\", "/").removeprefix(prefix) for name in names]):
             if all(storage.is_file(as_named(storage.join(where, name))) for name in changed):
                 yield changed[0], where
