@@ -51,6 +51,7 @@ from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG, find_dr
 _MOST_NAMES = 10
 _MOST_GLOBS = 8
 _MOST_PATHS = 3
+_MOST_LISTED = 4
 # Number of kinds of masks to suggest. Instance masks come last, because they contain no classes.
 _MOST_MASKS = 2
 _OBJECTS = re.compile(r"instance|panoptic", re.IGNORECASE)
@@ -229,7 +230,7 @@ def _refuse_families(
             "the images without these words" if one == "*" else f"the images {one}",
             {"exclude": [*request.spec.exclude, *left], **settings},
         )
-        for one, left in others.items()
+        for one, left in sorted(others.items(), key=lambda pair: names_annotations(pair[0]))
     ]
     labels = {"label_pattern": request.class_pattern(depth_of(base))} if classes else {}
     pairs = [] if masks else _as_kinds(globs, request, labels)
@@ -284,7 +285,7 @@ def _refuse_twins(twins: Sequence[Twins], tree: FolderTree, request: Request) ->
     families = [*zip(*(one.folders for one in twins), strict=True)]
     are_few, folders = len(twins) <= MOST_TWINS, [*map(storage.basename, twins[0].folders)]
     if are_few:
-        shown = [show_names(family) for family in families]
+        shown = [*map(_show_family, families)]
         inputs = [_with_splits(family, request) or _glob_folders(family, request) for family in families]
     else:
         inputs = [_glob_folders(family, request) for family in families]
@@ -320,6 +321,14 @@ def _refuse_twins(twins: Sequence[Twins], tree: FolderTree, request: Request) ->
         [*masks, *named, *answers],
         code="images_and_masks",
     )
+
+
+def _show_family(folders: Sequence[str]) -> str:
+    """Names the folders that are alike in all groups."""
+    if len(folders) <= _MOST_LISTED:
+        return show_names(folders)
+    names = {*map(storage.basename, folders)}
+    return f"the folders {show_names([*names])}" if len(names) == 1 else f"the folders {folders[0]} to {folders[-1]}"
 
 
 def _as_pairs(twins: Sequence[Twins], request: Request) -> list[Reading]:
@@ -372,7 +381,7 @@ def _globs_of(paths: Sequence[str], request: Request, tree: FolderTree) -> list[
         kinds = dict.fromkeys((path.count("/"), path.rpartition("/")[2]) for path in paths)
         folders = [path.split("/") for path, folder in tree.walk() if folder.images]
         found = {"/".join(parts[: depth + 1]) for depth, _ in kinds for parts in folders if len(parts) > depth}
-        if {path for path in found if (path.count("/"), path.rpartition("/")[2]) in kinds} == set(paths):
+        if {path for path in found if (path.count("/"), path.rpartition("/")[2]) in kinds} <= set(paths):
             return [f"{head}{'*/' * depth}{glob.escape(name)}/**" for depth, name in kinds]
     return [f"{head}{glob.escape(path)}/**" for path in paths]
 
@@ -391,8 +400,9 @@ def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> lis
     if masks is not None:
         return _with_masks(request, masks)
     answers: list[Reading] = []
-    names = sorted(set(map(storage.basename, found)), key=lambda name: (bool(_OBJECTS.search(name)), name))
-    for name in names[:_MOST_MASKS]:
+    names = {*map(storage.basename, found)}
+    ordered = sorted(names, key=lambda name: (not is_mask_folder(name), bool(_OBJECTS.search(name)), name))
+    for name in ordered[:_MOST_MASKS]:
         chosen = [path for path in found if storage.basename(path) == name]
         others = [path for path in found if path not in chosen]
         masks = find_masks(_without_folders(tree, others), chosen, request.root)

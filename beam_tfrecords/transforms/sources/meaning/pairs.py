@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG, compare_images
 
 # Number of groups whose folders one request can name.
-MOST_TWINS = 4
+MOST_TWINS = 24
 # With more folders of one parent, images of equal names are those of classes with as many images each.
 _MOST_FAMILIES = 6
 # Number of folders in a pair, and most folders to sort into pairs.
