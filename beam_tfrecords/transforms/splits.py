@@ -50,6 +50,11 @@ def split_of_folder(name: str) -> str | None:
     return SPLIT_NAMES.get(name.lower())
 
 
+def split_words(folder: str) -> dict[str, str]:
+    """Returns the names in the path of a folder that are words for splits, each with its split."""
+    return {name: split for name in folder.split("/") if (split := split_of_folder(name))}
+
+
 def kinds_of_words(words: Iterable[str]) -> set[str]:
     """Returns how words for one split begin: `val` and `valid` are forms of one word, but `evaluation` is another."""
     return {word[:2].lower() for word in words}

@@ -64,7 +64,7 @@ from beam_tfrecords.transforms.sources.source import Finish, MakeSource, OpenReq
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import read_text, read_value
 from beam_tfrecords.transforms.sources.tally import Tally
-from beam_tfrecords.transforms.splits import split_of_folder
+from beam_tfrecords.transforms.splits import split_of_folder, split_words
 
 # Number of documents whose class names are kept.
 _MOST_KEPT = 16
@@ -621,7 +621,7 @@ class DocumentSource(AnnotatedSource):
 def _split_of(path: str, roots: Sequence[str]) -> str | None:
     """Returns the split that a folder of an image is named after; None without one."""
     root = next((one for one in roots if path.startswith(f"{one}/")), "")
-    return next(filter(None, map(split_of_folder, path[len(root) :].split("/")[:-1])), None)
+    return next(iter(split_words(posixpath.dirname(path[len(root) :])).values()), None)
 
 
 def _read_names(mapping: DocumentMapping, file: storage.FileEntry) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.sources.input_settings import PathSettings
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
 from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
-from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, SPLIT_NAMES, split_of_folder
+from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, SPLIT_NAMES, split_of_folder, split_words
 
 DARKNET = ".data"
 _SPLITS = ("train", "val", "valid", "validation", "test")
@@ -193,7 +193,7 @@ def _read_folder(folder: str) -> YoloData:
         if YOLO_LIST.fullmatch(name):
             lists.append(entry.path)
         elif skipped_kind(name) is None and has_extension(name):
-            folders[path] = next(filter(None, map(split_of_folder, path.split("/"))), None)
+            folders[path] = next(iter(split_words(path).values()), None)
     # Masks have the names, and so the labels, of their images.
     others = {path: split for path, split in folders.items() if not any(map(is_mask_folder, path.split("/")))}
     folders = others or folders

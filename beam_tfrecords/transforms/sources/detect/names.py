@@ -29,7 +29,7 @@ _SERIES = frozenset({
 _ANNOTATIONS = frozenset({
     "mask", "masks", "label", "labels", "annotation", "annotations", "annot", "annots", "anno", "annos", "gt",
     "groundtruth", "segmentation", "segmentations", "trimap", "trimaps", "matte", "mattes", "bbox", "bboxes",
-    "xmls", "depth", "disparity", "lr", "lq", "semantic", "instance", "instances", "panoptic",
+    "xmls", "depth", "disparity", "lr", "lq", "semantic", "semantics", "instance", "instances", "panoptic",
 })
 # Annotation words that do not mean masks.
 _NO_MASKS = frozenset({"bbox", "bboxes", "xmls", "depth", "disparity", "lr", "lq"})
@@ -55,6 +55,7 @@ _VEHICLES = frozenset({
 _SHORT = frozenset({"te", "ts", "va", "vl"})
 # fmt: on
 _SPLIT_WORD = re.compile(r"(?:set|data|images?|imgs?|files|split)$")
+_TRAIN_AND_VALIDATION = re.compile(r"train_?val(?![a-z])", re.IGNORECASE)
 _SPLIT_AND_ANNOTATIONS = re.compile(r"(train|val|valid|test)(?:ing|idation)?(annot|labels?|masks?|gt)")
 # Splits of nnU-Net and the Medical Segmentation Decathlon: imagesTr, labelsTs.
 _SHORT_SPLIT = re.compile(r"(?<=images|labels)T[rs]$")
@@ -83,7 +84,7 @@ def split_in_name(name: str) -> str | None:
     known = split_of_folder(name)
     if known is not None:
         return known
-    name = name.replace("t10k", "test")  # MNIST's name for its test images.
+    name = _TRAIN_AND_VALIDATION.sub("train", name.replace("t10k", "test"))  # MNIST's name for its test images.
     words = [*re.findall(r"[a-z]+", name.lower()), *_words(name)]
     splits = {SPLIT_NAMES.get(_SPLIT_WORD.sub("", word)) for word in words if len(word) > 2} - {None}
     return splits.pop() if len(splits) == 1 else None
@@ -97,6 +98,11 @@ def named_split(name: str) -> tuple[str | None, bool]:
     known = _CONTAINERS | _WEAK | _SERIES | _ANNOTATIONS | _FILLERS | {"idx"}
     words = [word for word in _words(name.replace("t10k", "test")) if not word.isdecimal() and word not in known]
     return split, bool(words) and SPLIT_NAMES.get(_SPLIT_WORD.sub("", words[-1])) == split
+
+
+def is_split(name: str) -> bool:
+    """Whether a name says a split and nothing else, as `test`, `train_set` and `val-images`."""
+    return _SPLIT_WORD.sub("", "".join(_words(name))) in SPLIT_NAMES or split_of_folder(name) is not None
 
 
 def without_split(name: str) -> list[str]:

@@ -17,6 +17,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import Request, joi
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.meaning.companions import find_files_of_images
+from beam_tfrecords.transforms.sources.meaning.row_sidecars import group_by_split
 from beam_tfrecords.transforms.sources.names import is_image_name, stem_of
 
 COCO, YOLO, VOC = "COCO", "YOLO", "Pascal VOC"
@@ -178,6 +179,11 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Reading]:
             yield from (dataclasses.replace(one, meaning=f"{one.meaning} in {join(path, name)}") for one in read)
     if files:
         yield from _read_coco(tree, root, files)
+    fold, *others = group_by_split([join(*one) for one in files]) or [[]]
+    if not others and 1 < len(fold) < len(files):
+        # The same images may be split in several ways, which numbers tell apart.
+        for one in _read_coco(tree, root, [one for one in files if join(*one) in fold]):
+            yield dataclasses.replace(one, meaning=f"{one.meaning} in {', '.join(map(posixpath.basename, fold))}")
     kinds = {"panoptic masks": "segmentation"}
     if not files:
         # Otherwise the other files have the same boxes.

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.transforms.refs.sample_refs import Range, SampleRef, Scalar, is_mask
-from beam_tfrecords.transforms.sources.detect.names import is_thing, named_split
+from beam_tfrecords.transforms.sources.detect.names import is_split, is_thing, named_split
 from beam_tfrecords.transforms.sources.meaning.facts import Facts
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.splits import split_of_folder
+from beam_tfrecords.transforms.splits import split_words
 
 MOST_OFFERS = 5
 # Of an input with more samples, only some are looked at.
@@ -45,7 +45,7 @@ class Trial:
       repeated: number of objects that their image has had before, with the same class and box.
       images: files of their images.
       num_images: number of images; a file may hold several.
-      masks: files of their masks.
+      masks: files of their masks, with the first byte of one in a file of several.
       meaning: a digest of the splits, images, labels and objects of all samples.
       is_whole: whether these are all samples.
       failed: number of samples that would be rejected.
@@ -90,7 +90,7 @@ class Trial:
         names = [label for label in self.labels if isinstance(label, str)]
         found = [named_split(name) for name in names]
         are_all = 1 < len(found) == len(self.labels) and all(says_little for _, says_little in found)
-        return are_all or any(split_of_folder(name) and not is_thing(name, names) for name in names)
+        return are_all or any(is_split(name) and not is_thing(name, names) for name in names)
 
     @classmethod
     def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool) -> Trial:
@@ -116,7 +116,7 @@ class Trial:
                 seen.update(placed)
             for name, locator in ref.images.items():
                 if is_mask(name):
-                    masks.add(locator.uri)
+                    masks.add(f"{locator.uri}:{locator.offset}" if isinstance(locator, Range) else locator.uri)
                 else:
                     images.add((locator.uri, locator.offset if isinstance(locator, Range) else 0))
         splits = frozenset(ref.split for ref in valid if ref.split)
@@ -172,6 +172,8 @@ class Coverage:
             and mine.contents - {Content.LABEL} <= others.contents
             and mine.labels.keys() == others.labels.keys()
             and mine.labelled * others.samples <= others.labelled * mine.samples
+            # An image twice, as in all folds of a dataset, is no further one.
+            and (mine.samples > mine.num_images or others.samples <= others.num_images)
         )
 
 
@@ -258,15 +260,14 @@ def _find_implausible(trial: Trial) -> str:
         return f"the images of {', '.join(map(printable, trial.drawn[:_MOST_NAMED]))} look like masks"
     if trial.lost and not trial.is_bare:
         return f"loses {', '.join(map(printable, trial.lost[:_MOST_NAMED]))}"
-    if 2 * trial.repeated >= trial.objects > 0:
-        return "images have the same objects twice"
     if trial.are_splits:
         return "the classes look like splits"
     if trial.is_whole and trial.are_alone:
         return "each split has a class of its own"
-    # The rows of an image's objects become one sample.
-    if trial.is_whole and trial.samples > trial.num_images > 0 and not (trial.is_bare or trial.objects):
+    if trial.is_whole and trial.samples > trial.num_images > 0 and not trial.is_bare:
         return f"images are in several samples, {trial.samples:,} in all"
+    if 2 * trial.repeated >= trial.objects > 0:
+        return "images have the same objects twice"
     count = sum(trial.labels.values())
     if count >= _MANY and 2 * len(trial.labels) > count:
         return "nearly each has a class of its own"
@@ -280,7 +281,7 @@ def _find_mixed(trial: Trial, roots: Sequence[str]) -> str:
     folders = {*map(posixpath.dirname, trial.images)}
     # The folders above the input say nothing.
     below = {_below(one, roots) for one in folders if any(f"{one}/".startswith(f"{root}/") for root in roots)}
-    splits = {split for folder in below for name in folder.split("/") if (split := split_of_folder(name))}
+    splits = {split for folder in below for split in split_words(folder).values()}
     return f"{' and '.join(sorted(splits))} are one split" if len(splits) > 1 else ""
 
 

@@ -38,6 +38,7 @@ from beam_tfrecords.transforms.sources.detect.names import (
     are_numbered,
     is_container,
     is_known,
+    is_split,
     is_thing,
     is_wrapper,
     named_split,
@@ -49,7 +50,7 @@ from beam_tfrecords.transforms.sources.meaning.annotated import all_are_classes,
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_labels import named_split_folders
 from beam_tfrecords.transforms.sources.registry import source_of_file
-from beam_tfrecords.transforms.splits import is_name, kinds_of_words, means_evaluation, split_of_folder
+from beam_tfrecords.transforms.splits import is_name, kinds_of_words, means_evaluation, split_of_folder, split_words
 
 _MOST_DEPTH = 20
 _MOST_ALONE = 3
@@ -265,7 +266,7 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
         or (is_majority and (bool(known) or len(set(suspects.values())) > 1))
         or _share_folders(tree, base, suspects, others)
     ):
-        _refuse_split_among_classes(tree, request, base, list(known))
+        _refuse_split_among_classes(tree, request, base, [*filter(is_split, suspects)])
         return {}
     # If two folders have the same split, uses the one with the plain name, or else with more images.
     by_size = sorted(suspects.items(), key=lambda one: tree.total(join(base, one[0])), reverse=True)
@@ -329,7 +330,7 @@ def _refuse_split_among_classes(tree: FolderTree, request: Request, base: str, k
     if request.by_folders and doubtful:
         without = _without(tree, request, [join(base, name) for name in doubtful])
         # Beside a training split, others are further parts; beside a test split, classes.
-        alone = [split_of_folder(name) == "train" and not tree.below(join(base, name)) for name in doubtful]
+        alone = [split_in_name(name) == "train" and not tree.below(join(base, name)) for name in doubtful]
         raise UnclearError(
             f"the folder {show_names(doubtful)} beside others with images may be a split or a class",
             [
@@ -717,7 +718,7 @@ def _two_levels(level: Level) -> Interpretation | None:
     are_splits = all(named_split(name)[1] for name in found)
     levels = [*([inner, outer] if are_variants else [outer, inner]), *deepest]
     # Of folders that hold splits, each is a dataset.
-    with_splits = [one for one in names if any(map(_names_split, tree.inside(join(base, one)).folders))]
+    with_splits = [one for one in names if any(map(split_words, tree.inside(join(base, one)).folders))]
     hold_splits = bool(with_splits)
     if (hold_splits or (repeats and are_classes)) and request.root and not any(level.bases.values()):
         ordered = [*with_splits, *(one for one in names if one not in with_splits)]
@@ -730,10 +731,6 @@ def _two_levels(level: Level) -> Interpretation | None:
         [*([] if are_splits else levels), *alone],
         code="unclear_class_level",
     )
-
-
-def _names_split(path: str) -> bool:
-    return any(map(split_of_folder, path.split("/")))
 
 
 def _classes(level: Level) -> Interpretation:

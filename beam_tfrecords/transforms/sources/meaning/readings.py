@@ -44,6 +44,7 @@ from beam_tfrecords.transforms.sources.meaning.row_sidecars import (
     find_contradictions,
     find_descriptions,
     find_folder_labels,
+    is_table,
     list_labels,
     list_lists,
     name_label_lists,
@@ -55,7 +56,7 @@ from beam_tfrecords.transforms.sources.names import is_about_folder, printable, 
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.source import Finish, Source
 from beam_tfrecords.transforms.sources.tally import Tally
-from beam_tfrecords.transforms.splits import split_of_folder
+from beam_tfrecords.transforms.splits import split_words
 
 _MOST_NAMED = 3
 _MOST_LISTS = 8
@@ -179,7 +180,8 @@ def _describe_documents(found: Interpretation, tree: FolderTree, request: Reques
 
 def _looks_for_classes(request: Request) -> bool:
     """Whether files of class names in the folders have been looked for."""
-    return bool(request.folders) and storage.archive_of(request.folders[0]) is None
+    # Finding them in a whole archive, whose path ends with its mark, may take reading it.
+    return bool(request.folders) and not request.folders[0].endswith("#")
 
 
 def _note_parts(found: Interpretation, tree: FolderTree) -> Iterator[str]:
@@ -204,7 +206,7 @@ def _describe_classes(tree: FolderTree) -> Iterator[str]:
 def _describe_splits(tree: FolderTree) -> Iterator[str]:
     """Yields a note on folders of several splits that lie too deep to be read as such."""
     paths = (path for path, folder in tree.walk() if folder.images)
-    splits = {name: split for path in paths for name in path.split("/") if (split := split_of_folder(name))}
+    splits = {name: split for path in paths for name, split in split_words(path).items()}
     if len({*splits.values()}) > 1:
         yield f"the folders {show_names(sorted(splits))} are not read as splits; `input=train=FOLDER` names one"
 
@@ -303,9 +305,16 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     read = read_tables(tree, root) if root and not (what or companions) else {}
     rows = []
     # A single class is a question of its own.
-    if len(classes) != 1 and (contradictions := [*find_contradictions(read, tree, lambda path: found.place(path)[0])]):
-        companions = contradictions
-        rows = [Reading(f"the rows of {one}", {"input": storage.join(root, one)}) for one in contradictions]
+    if len(classes) != 1 and root and not (what or companions):
+        lists = [path for path in list_lists(tree) if stem_of(path) not in tree.image_stems]
+        every = {**read, **read_tables(tree, root, lists)}
+        companions = [*find_contradictions(every, tree, lambda path: found.place(path)[0])]
+        rows = [
+            Reading(
+                f"the rows of {one}", {**({} if is_table(one) else {"source": "csv"}), "input": storage.join(root, one)}
+            )
+            for one in companions
+        ]
     companions = companions or [*find_descriptions(read, tree)]
     if companions:
         what = f"files that may annotate their images ({', '.join(map(printable, companions[:_MOST_NAMED]))})"

@@ -54,8 +54,6 @@ _ATTRIBUTES = 3
 # Lists of positions in images.
 _POSITIONS = re.compile(r"box|landmark|part|keypoint")
 _CAPTIONS = re.compile(r"caption|token", re.IGNORECASE)
-# Train and validation in one list, next to a list for test.
-_TRAIN_AND_VALIDATION = re.compile(r"train_?val", re.IGNORECASE)
 _DIGITS = re.compile(r"(\d+)")
 # Columns about the file of an image, and where it is from.
 _MEASURES = re.compile(
@@ -231,17 +229,17 @@ def list_labels(tree: FolderTree, request: Request) -> list[str]:
     return []
 
 
-def read_tables(tree: FolderTree, root: str) -> Tables:
+def read_tables(tree: FolderTree, root: str, paths: Sequence[str] | None = None) -> Tables:
     """Returns path -> table and first rows of the tables in the folders that have rows.
 
     Args:
       tree: the folders.
       root: path of their root folder.
+      paths: paths of tables or lists; those of the tables by default.
     """
+    paths = list_tables(tree) if paths is None else paths
     read = {
-        path: _read_first_rows(storage.join(root, path))
-        for path in list_tables(tree)[:_MOST_TABLES]
-        if not TEMPLATE.search(path)
+        path: _read_first_rows(storage.join(root, path)) for path in paths[:_MOST_TABLES] if not TEMPLATE.search(path)
     }
     return {path: found for path, found in read.items() if found is not None}
 
@@ -368,8 +366,7 @@ def _split_in_name(path: str) -> str | None:
 
 
 def _words(path: str) -> list[str]:
-    stem = _TRAIN_AND_VALIDATION.sub("train", posixpath.basename(path).rpartition(".")[0])
-    return re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", stem)
+    return re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", posixpath.basename(path).rpartition(".")[0])
 
 
 def _read_first_rows(path: str) -> tuple[TableFile, list[Mapping[str, Any]]] | None:
@@ -479,7 +476,10 @@ def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> 
     folder, ending = best[0]
     missing = [word for word in words if not _is_there(storage.join(root, folder), word, ending)]
     are_elsewhere = any(_is_there(storage.join(root, one), word, ending) for word in missing for one in nearest)
-    return None if are_elsewhere or above_parts(storage.join(root, folder).rstrip("/"), root) else best[0]
+    # Images of the same names in another folder are of another dataset.
+    are_beside = beside and {*map(stem_of, words)} <= {*tree.inside(beside).image_stems}
+    is_other = are_beside and not f"{folder}/".startswith(f"{beside}/")
+    return None if are_elsewhere or is_other or above_parts(storage.join(root, folder).rstrip("/"), root) else best[0]
 
 
 def _lead_to_files(folder: str, words: Sequence[str], ending: str) -> bool:

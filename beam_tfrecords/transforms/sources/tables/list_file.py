@@ -109,6 +109,8 @@ def open_list(path: str, start: bytes, *, has_rest: bool = False) -> ListTable |
     skips = 0
     if len(lines) > 2 and lines[0].strip().isdecimal() and len(lines[1].split()) > 1:
         header, skips = lines[1].split(), 2
+    elif _is_header(lines):
+        header, skips = lines[0].split(), 1
     filled = [line for line in lines[skips:][:_ROWS] if line.strip()]
     delimiter = "\t" if filled and "\t" in filled[0] else None
     before_rest = _find_rest(filled) if has_rest and header is None else []
@@ -168,6 +170,13 @@ def _split(line: str, delimiter: str | None, *, cells: int = -1) -> list[str]:
     )
     # As in `cat: 1.jpg`, and `1.jpg#0` for the first caption of an image.
     return [without_number(words[0].removesuffix(":")), *words[1:]] if words[1:] else words
+
+
+def _is_header(lines: Sequence[str]) -> bool:
+    """Whether the first of some lines names the words of the others, each of which has an image."""
+    first, *others = [line.split() for line in lines if line.strip()] or [[]]
+    are_names = len(first) > 1 and not any(map(is_image_name, first)) and all(map(str.isidentifier, first))
+    return are_names and bool(others) and all(len(row) == len(first) and any(map(is_image_name, row)) for row in others)
 
 
 def _find_rest(lines: Sequence[str]) -> list[str | None]:
