@@ -88,7 +88,7 @@ _LABELS = frozenset({"images", "label_pattern", "class_names"})
 # What a message begins with.
 _INPUT = re.compile(r"^`input=[^`]*`: ")
 # Most requests to try for one refusal, and most settings to add one after the other.
-_MOST_TRIED = 16
+_MOST_TRIED = 24
 _DEEPEST = 4
 # Seconds after which a refusal with an offer tries no further ones.
 _MOST_SECONDS = 30

@@ -56,6 +56,8 @@ _SHORT = frozenset({"te", "ts", "va", "vl"})
 # fmt: on
 _SPLIT_WORD = re.compile(r"(?:set|data|images?|imgs?|files|split)$")
 _TRAIN_AND_VALIDATION = re.compile(r"train_?val(?![a-z])", re.IGNORECASE)
+# Test images of COCO and VisDrone, and MNIST's name for its own.
+_TEST_DEV = re.compile(r"test[_-]?dev(?![a-z])|t10k", re.IGNORECASE)
 _SPLIT_AND_ANNOTATIONS = re.compile(r"(train|val|valid|test)(?:ing|idation)?(annot|labels?|masks?|gt)")
 # Splits of nnU-Net and the Medical Segmentation Decathlon: imagesTr, labelsTs.
 _SHORT_SPLIT = re.compile(r"(?<=images|labels)T[rs]$")
@@ -84,7 +86,7 @@ def split_in_name(name: str) -> str | None:
     known = split_of_folder(name)
     if known is not None:
         return known
-    name = _TRAIN_AND_VALIDATION.sub("train", name.replace("t10k", "test"))  # MNIST's name for its test images.
+    name = _spell_splits(name)
     words = [*re.findall(r"[a-z]+", name.lower()), *_words(name)]
     splits = {SPLIT_NAMES.get(_SPLIT_WORD.sub("", word)) for word in words if len(word) > 2} - {None}
     return splits.pop() if len(splits) == 1 else None
@@ -96,13 +98,13 @@ def named_split(name: str) -> tuple[str | None, bool]:
     if split is None or split_of_folder(name):
         return split, split is not None
     known = _CONTAINERS | _WEAK | _SERIES | _ANNOTATIONS | _FILLERS | {"idx"}
-    words = [word for word in _words(name.replace("t10k", "test")) if not word.isdecimal() and word not in known]
+    words = [word for word in _words(_spell_splits(name)) if not word.isdecimal() and word not in known]
     return split, bool(words) and SPLIT_NAMES.get(_SPLIT_WORD.sub("", words[-1])) == split
 
 
 def is_split(name: str) -> bool:
     """Whether a name says a split and nothing else, as `test`, `train_set` and `val-images`."""
-    return _SPLIT_WORD.sub("", "".join(_words(name))) in SPLIT_NAMES or split_of_folder(name) is not None
+    return _SPLIT_WORD.sub("", "".join(_words(_spell_splits(name)))) in SPLIT_NAMES or split_of_folder(name) is not None
 
 
 def without_split(name: str) -> list[str]:
@@ -195,6 +197,11 @@ def is_thing(name: str, among: Sequence[str]) -> bool:
 def is_known(name: str) -> bool:
     """Whether a name means a split, a container or annotations."""
     return split_in_name(name) is not None or is_container(name) or is_annotation(name)
+
+
+def _spell_splits(name: str) -> str:
+    """Returns a name with `train` in place of `trainval`, and `test` in place of `test-dev`."""
+    return _TEST_DEV.sub("test", _TRAIN_AND_VALIDATION.sub("train", name))
 
 
 def _words(name: str) -> list[str]:

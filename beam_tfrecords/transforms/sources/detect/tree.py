@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.sources.names import has_extension, is_image_name
 # Beyond this number, only folders whose names have the smallest hashes are kept: the same names in every folder.
 _MOST_FOLDERS = 20_000
 _MOST_KINDS = 20
-# File names to keep per folder: more if folders do not give classes, because file names may.
+# Names of images to keep per folder: more if folders do not give classes, because these names may.
 _SOME_NAMES = 12
 _MORE_NAMES = 64
 _ALL = 1 << 32
@@ -40,7 +40,7 @@ class Folder:
       images: number of images.
       others: number of other files, by extension in lower case.
       names: names of some images, as a heap of (-hash, name); keeps those with the smallest hashes.
-      other_names: names of some other files, likewise.
+      other_names: names of some other files, likewise: more of them, because lists of one dataset belong together.
       most_names: number of names to keep.
       marked: names of some images that end like those of masks, likewise.
     """
@@ -84,7 +84,7 @@ class FolderSummary:
         folder = self.folders.get(path) or self._new(path)
         if folder is not None and (kind in folder.others or len(folder.others) < _MOST_KINDS):
             folder.others[kind] = folder.others.get(kind, 0) + 1
-            _sample(folder.other_names, _ranked(name), most=folder.most_names)
+            _sample(folder.other_names, _ranked(name), most=_MORE_NAMES)
 
     def remove_other(self, key: str) -> list[str] | None:
         """Removes a file that is not an image.
@@ -113,7 +113,7 @@ class FolderSummary:
             for one in added.names:
                 _sample(folder.names, one, most=folder.most_names)
             for one in added.other_names:
-                _sample(folder.other_names, one, most=folder.most_names)
+                _sample(folder.other_names, one, most=_MORE_NAMES)
             for one in added.marked:
                 _sample(folder.marked, one, most=folder.most_names)
 

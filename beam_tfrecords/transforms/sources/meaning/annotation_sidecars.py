@@ -203,7 +203,8 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Reading]:
 
         yield suggest_mapping(name)
     bases = find_voc(tree)
-    if not bases and any(".xml" in {**folder.others} for _, folder in tree.walk()):
+    document = next(iter(tree.find_others(lambda name: name.lower().endswith(".xml"))), None)
+    if not bases and document and b"<annotation" in _read_start(storage.join(root, document)):
         yield _objects(VOC, {"input": root, "source": "voc"})
     if bases:
         yield _objects(VOC, _read_voc(root, bases))

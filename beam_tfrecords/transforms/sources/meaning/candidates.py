@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.sources.meaning.row_sidecars import (
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
 
-_MOST_TABLES = 3
+_MOST_TABLES = 4
 _MOST_PATHS = 3
 _UNLABELLED = {"layout": "image"}
 

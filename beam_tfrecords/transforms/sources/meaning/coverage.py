@@ -214,10 +214,13 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
         is_guess = is_single and coverage.leaves_texts
         says_less = is_single and any(other.trial.says_more_than(coverage.trial) for _, other in tried)
         are_few = coverage.implausible != "" or says_less
-        return are_no_classes, is_guess, coverage.trial.is_bare, is_part, are_few
+        # Pairs say less than objects, and more than words in names.
+        are_pairs = has_objects and coverage.trial.contents == {Content.IMAGE, Content.IMAGES}
+        return are_no_classes, is_guess, coverage.trial.is_bare or are_pairs, is_part, are_few
 
     tried = [(offer, coverage) for offer, coverage in tried if not coverage.is_a_little]
     masks = {path for _, coverage in tried for path in coverage.trial.masks}
+    has_objects = any(coverage.trial.objects for _, coverage in tried)
     offers: list[tuple[_Offer, Coverage]] = []
     for offer, coverage in sorted(tried, key=rank):
         are_masks = coverage.trial.is_bare and not coverage.trial.images.isdisjoint(masks)

@@ -52,7 +52,7 @@ from beam_tfrecords.transforms.sources.meaning.row_sidecars import (
     read_tables,
     split_of_list,
 )
-from beam_tfrecords.transforms.sources.names import is_about_folder, printable, stem_of
+from beam_tfrecords.transforms.sources.names import is_about_folder, printable
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.source import Finish, Source
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -164,7 +164,7 @@ def _describe_unread(
 def _describe_lists(tree: FolderTree, request: Request) -> Iterator[str]:
     """Describes the other texts that name images, such as those to leave out."""
     named = {*name_label_lists(tree)}
-    others = (one for one in list_lists(tree) if one not in named and stem_of(one) not in tree.image_stems)
+    others = (one for one in list_lists(tree) if one not in named)
     for path in itertools.islice(others, _MOST_LISTS) if request.root else ():
         if not is_about_folder(posixpath.basename(path)) and names_images(tree, request.path(""), path):
             yield f"{printable(path)}, which names images"
@@ -306,8 +306,7 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     rows = []
     # A single class is a question of its own.
     if len(classes) != 1 and root and not (what or companions):
-        lists = [path for path in list_lists(tree) if stem_of(path) not in tree.image_stems]
-        every = {**read, **read_tables(tree, root, lists)}
+        every = {**read, **read_tables(tree, root, list_lists(tree))}
         companions = [*find_contradictions(every, tree, lambda path: found.place(path)[0])]
         rows = [
             Reading(

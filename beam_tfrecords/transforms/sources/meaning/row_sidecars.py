@@ -53,6 +53,7 @@ _LABEL_WORDS = re.compile(r"label|class|annot|list|truth|box|gt\b|caption|token"
 _ATTRIBUTES = 3
 # Lists of positions in images.
 _POSITIONS = re.compile(r"box|landmark|part|keypoint")
+_CLASS_LIST = re.compile(r"class(?:es|_?names|_list)\.txt", re.IGNORECASE)
 _CAPTIONS = re.compile(r"caption|token", re.IGNORECASE)
 _DIGITS = re.compile(r"(\d+)")
 # Columns about the file of an image, and where it is from.
@@ -81,8 +82,9 @@ def list_tables(tree: FolderTree) -> list[str]:
 
 
 def list_lists(tree: FolderTree) -> list[str]:
-    """Returns the paths of text files in the folders, those nearest to the root first."""
-    return tree.find_others(lambda name: name.lower().endswith((".txt", ".lst")))
+    """Returns the paths of text files in the folders, those nearest to the root first, without those of one image."""
+    found = tree.find_others(lambda name: name.lower().endswith((".txt", ".lst")))
+    return [path for path in found if stem_of(path) not in tree.image_stems]
 
 
 def name_label_lists(tree: FolderTree) -> list[str]:
@@ -184,8 +186,8 @@ def _group_lists(tree: FolderTree, root: str) -> list[list[str]]:
         are_positions = bool(names_no_label(name) or _POSITIONS.search(name))
         return are_positions, _CAPTIONS.search(name) is None, -len(paths), are_few
 
-    # A text with the name of an image is that of the image.
-    lists = [path for path in list_lists(tree) if stem_of(path) not in tree.image_stems]
+    # Class names beside numbers are no labels of images that numbers name.
+    lists = [path for path in list_lists(tree) if not _CLASS_LIST.fullmatch(posixpath.basename(path))]
     return sorted(group_by_split(lists[:_MOST_FILES]), key=rank)
 
 
