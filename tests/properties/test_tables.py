@@ -265,6 +265,16 @@ def test_columns_that_join_a_dataset_are_added_to_its_records(tmp_path, monkeypa
     ]
 
 
+def test_a_table_joins_two_builds_of_one_process_by_other_columns(tmp_path):
+    for name in "ab":
+        save(tmp_path / f"in/{name}.png", picture("red 8x6"))
+    table = save_rows(tmp_path / "t.csv", ["id", "kind"], [["a", "cat"], ["b", "dog"]])
+    for label, expected in (("kind", ["cat", "dog"]), ("id", ["a", "b"])):
+        joined = {"join": str(table), "join_key": "id", "label_column": label}
+        found = read(tmp_path / label, tmp_path / "in", **joined, duplicates="keep").manifest
+        assert found["class_names"] == expected
+
+
 def test_many_rows_join_a_few(tmp_path):
     rows = [[number, f"s{number % 12}", number % 3] for number in range(900)]
     first = save_rows(tmp_path / "t.csv", ["x", "scene", "label"], rows)

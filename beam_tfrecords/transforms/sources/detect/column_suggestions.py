@@ -89,7 +89,8 @@ def _suggest_labels(
     repeats = len(set(images_of)) < len(images_of)
     # A column with a value for each image is a name of these, too.
     pairs = {name: {*zip(images_of, values, strict=False)} for name, values in cells.items() if repeats}
-    names = [image, *(name for name, some in pairs.items() if len(some) == len({*images_of}) == len({*cells[name]}))]
+    names = [name for name, some in pairs.items() if len(some) == len({*images_of}) == len({*cells[name]})]
+    names += [image or "", *images.get("join_key", ())]
     others = {name: values for name, values in cells.items() if name not in names}
     if table.other_labels:
         # Without a header, names of columns mean nothing.

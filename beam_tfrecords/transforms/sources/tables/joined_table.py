@@ -77,7 +77,8 @@ class JoinedTable:
 
     @functools.cached_property
     def _identity(self) -> tuple[object, ...]:
-        return (*(file.path for file in self.files), *self.splits, *self.fingerprints, self.key, self.form)
+        files = (*(file.path for file in self.files), *self.splits, *self.fingerprints)
+        return (files, self.key, self.form, *self.names.values())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JoinedTable) and self._identity == other._identity
