@@ -148,6 +148,9 @@ class CocoSource(AnnotatedSource):
                     code="unknown_format",
                 )
             annotations.count(file.uri, tally)
+            if len(self._files) > 1 and self._has_objects and not annotations.has_objects:
+                shown, count = printable(storage.basename(file.uri)), len(annotations.images)
+                tally.notes.append(f"{shown}: no annotations; its images ({count:,}) are stored without objects")
             chosen = self._choose_roots(annotations, file.uri, roots, tally)
             mask_roots = self._choose_mask_roots(annotations, file.uri, masks, chosen)
             for image in annotations.images:

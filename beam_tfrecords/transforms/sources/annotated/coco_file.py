@@ -32,7 +32,7 @@ from beam_tfrecords.transforms.sources.annotated.shell import describe_bare, des
 from beam_tfrecords.transforms.sources.description import STRUCTURE
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
-from beam_tfrecords.transforms.sources.needs import Needs
+from beam_tfrecords.transforms.sources.needs import ONLY_CLASS, Needs
 from beam_tfrecords.transforms.sources.partition import Partition
 from beam_tfrecords.transforms.sources.tally import Tally
 
@@ -101,6 +101,11 @@ class CocoAnnotations:
         forms = [names for kind, names in self._forms if kind == "images"]
         return not forms or any("file_name" in names or "coco_url" in names for names in forms)
 
+    @property
+    def has_objects(self) -> bool:
+        """Whether an annotation belongs to an image."""
+        return len(self._of_image) > 0
+
     def add(self, kind: str, value: Any) -> None:
         """Adds an element of one of the three arrays."""
         if not isinstance(value, dict):
@@ -159,6 +164,8 @@ class CocoAnnotations:
     def _add_object(self, value: dict[str, Any], pack: Callable[[Any], bytes]) -> None:
         """Adds an object; `pack` packs its `segmentation`."""
         image_id, category = _as_id(value.get("image_id")), _as_id(value.get("category_id"))
+        if category is None and value.get("category_id") is not None:
+            category = str(value["category_id"])
         box = value.get("bbox") or bounds_of(value.get("segmentation"))
         self._with_box += box is not None or bool(self.panoptic)
         if image_id is None:
@@ -250,7 +257,9 @@ class CocoAnnotations:
         self._order = np.argsort(of_image, kind="stable")
         self._sorted = of_image[self._order]
         self._starts = np.searchsorted(self._sorted, np.arange(len(self._image_ids) + 1))
-        self._labels = [self.categories.get(one, f"category {one}") for one in self._category_ids]
+        self._labels = [
+            ONLY_CLASS if one is None else self.categories.get(one, f"category {one}") for one in self._category_ids
+        ]
 
     def _merge_images(self) -> np.ndarray:
         """Merges entries with different ids for the same file; returns id number -> number of the merged image."""

@@ -207,15 +207,23 @@ def refuse_missing_names(
     """
     if any(map(storage.has_scheme, (path, *roots))) or not _are_missing(names, roots):
         return
-    for changed, folder in _find_changes(names, roots[-1], storage.dirname(path)):
-        where = {"image_root" if images is None else "mask_root": folder}
-        if folder in (images or ()):
-            continue
-        # Leading folders of another machine are dropped.
-        if changed == names[0] or (images is None and names[0].replace("\\", "/").endswith(f"/{changed}")):
-            raise _refusal(path, names, roots, Reading(f"the images in {folder}", where))
-        if images is None:
-            raise _refusal(path, names, roots, _describe_change(changed, names[0], folder, roots[-1]))
+    setting = "image_root" if images is None else "mask_root"
+
+    def find_readings() -> Iterator[Reading | str]:
+        for changed, folder in _find_changes(names, roots[-1], storage.dirname(path)):
+            # Leading folders of another machine are dropped.
+            is_end = images is None and names[0].replace("\\", "/").endswith(f"/{changed}")
+            if folder not in (images or ()) and (changed == names[0] or is_end):
+                yield Reading(f"the images in {folder}", {setting: folder})
+            elif images is None:
+                yield _describe_change(changed, names[0], folder, roots[-1])
+
+    found = find_readings()
+    first = next(found, None)
+    if isinstance(first, Reading):
+        raise _refusal(path, names, roots, *_with_rivals(first, found, path, setting))
+    if first is not None:
+        raise _refusal(path, names, roots, first)
     if images is None and not storage.is_folder(roots[-1]):
         raise RequestError(f"`image_root={printable(roots[-1])}` {does_not_exist(roots[-1])}", code="not_found")
 
@@ -318,20 +326,22 @@ def _suggestions(table: Table, columns: Columns, names: Sequence[str], root: str
         yield advice
 
 
-def _with_rivals(first: Reading, others: Iterator[Reading | str], table: str) -> list[Reading]:
+def _with_rivals(
+    first: Reading, others: Iterator[Reading | str], path: str, setting: str = "image_root"
+) -> list[Reading]:
     """Returns a reading, and those by other folders with images of the same names, such as cropped ones.
 
-    Folders of masks are none of these. The folder that shares most words with the name of the table comes first.
+    Folders of masks are none of these. The folder that shares most words with the name of the file comes first.
     """
-    alike = {first.settings["image_root"]: first}
+    alike = {first.settings[setting]: first}
     for one in itertools.islice(others, _MOST_RIVALS):
-        place = one.settings.get("image_root", "") if isinstance(one, Reading) else ""
+        place = one.settings.get(setting, "") if isinstance(one, Reading) else ""
         is_mask = any(map(is_annotation, place.split("/")))
         if isinstance(one, Reading) and one.settings.keys() == first.settings.keys() and not is_mask:
             alike.setdefault(place, one)
     if len(alike) == 1:
         return [first]
-    words = {*_WORD.findall(stem_of(table).lower())}
+    words = {*_WORD.findall(stem_of(path).lower())}
     ordered = sorted(alike, key=lambda place: -len(words & {*_WORD.findall(place.lower())}))
     return [dataclasses.replace(alike[place], meaning=f"the images in {place}") for place in ordered]
 

@@ -172,6 +172,9 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Reading]:
         return
     every = _coco_files(tree, [root])
     files = [(path, name) for path, name in every if not _NOT_OBJECTS.search(name)]
+    # As image_info_test2017.json, which names images without annotations.
+    with_objects = [one for one in files if _OBJECT.search(_read_ends(_below([root], *one)))]
+    files = with_objects or files
     if len(files) > len({name for _, name in files}) == 1 and not any(split_in_name(path) for path, _ in files):
         # An older export of the same annotations, or that of another annotator.
         for path, name in files[:_MOST_EXPORTS]:
@@ -223,9 +226,11 @@ def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) ->
     masks = {name.removesuffix(".json") for _, name in files if "panoptic" in name.lower()}
     ends = [(one, one.rpartition("/")[2]) for one, folder in tree.walk() if folder.images]
     folders = [storage.join(root, one) for one, end in ends if end not in masks and not is_mask_folder(end)]
-    yield Reading(f"the images with the {what} of COCO", {**settings, **layout})
-    if len(folders) <= _MOST_FOLDERS and not all(tree.images(path) for path, _ in files):
-        yield Reading(f"the images with the {what} of COCO", {**settings, "image_root": folders, **layout})
+    rooted = len(folders) <= _MOST_FOLDERS and not all(tree.images(path) for path, _ in files)
+    places: list[dict[str, Any]] = [{}, *([{"image_root": folders}] if rooted else [])]
+    # Images of several splits may have the same names, of which a single folder would have only those of one.
+    for place in reversed(places) if len(files) > 1 < len(folders) else places:
+        yield Reading(f"the images with the {what} of COCO", {**settings, **place, **layout})
 
 
 def _coco_files(tree: FolderTree, roots: Sequence[str]) -> list[tuple[str, str]]:
