@@ -218,6 +218,9 @@ def _refuse_texts(spec: BuildSpec, source: Source, listing: Listing) -> None:
         # Several rows of an image contradict each other.
         meaning = f"the texts in column {column!r} of all rows of an image"
         readings = [Reading(meaning, {**texts, "group_rows": True})]
+    if not any(map(str.isalpha, "".join(counts))):
+        # Such as boxes behind the name of their image.
+        readings = []
     raise RequestError(
         f"`input={', '.join(spec.input)}`: column {column!r} has {len(counts):,} texts in {total:,} "
         f"{unit}s, such as {printable(repr(max(counts, key=len)))}; expected their type in `label_type`",

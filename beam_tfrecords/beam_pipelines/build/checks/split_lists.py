@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.inputs import folder_of_archive, folder_of_input, name_inputs
 from beam_tfrecords.transforms.sources.json_text import read_json
-from beam_tfrecords.transforms.sources.meaning.row_sidecars import group_by_split, split_of_list
+from beam_tfrecords.transforms.sources.meaning.row_sidecars import fold_of_list, group_by_split, split_of_list
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -80,8 +80,12 @@ def check_split_lists(spec: BuildSpec, source: Source, listing: Listing, tally: 
     # Pascal VOC reads its own.
     folders = [one for one in folders if source.name != "voc" or "/ImageSets" not in one]
     found = _find_files(folders, without=inputs.paths)
+    are_lists = all(path.lower().endswith(_EXTENSIONS) for path in inputs.paths)
+    folds = dict(map(fold_of_list, inputs.paths)) if are_lists else {}
     for extension in _EXTENSIONS:
-        paths = found.get(extension, [])
+        # A list of another fold divides other images.
+        named = ((path, *fold_of_list(path)) for path in found.get(extension, []))
+        paths = [path for path, series, fold in named if folds.get(series, fold) == fold]
         lists, names = _choose_lists(paths, keys)
         if lists:
             shown = ", ".join(printable(storage.basename(path)) for path in lists)

@@ -43,7 +43,7 @@ from beam_tfrecords.transforms.sources.meaning.coverage import (
 )
 from beam_tfrecords.transforms.sources.meaning.facts import Facts, summarise
 from beam_tfrecords.transforms.sources.meaning.layouts import NAME_PATTERNS, NAMES_OF_INPUTS
-from beam_tfrecords.transforms.sources.meaning.pixels_alike import find_drawn, find_drawn_ends
+from beam_tfrecords.transforms.sources.meaning.pixels_alike import are_masks, find_drawn, find_drawn_ends
 from beam_tfrecords.transforms.sources.meaning.readings import finish_source
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -247,6 +247,7 @@ class _Trials:
       started: when the first request was tried, in seconds.
       tried: number of requests that were tried.
       offered: the requests of the readings that were found.
+      named: the meanings of those, with their settings other than `_PLACES`.
       read: digests of what these have, with their settings other than `_PLACES`.
       unnamed: readings that need a table of colors, which the user has to write.
       implausible: readings whose annotations do not fit their images, and why.
@@ -257,6 +258,7 @@ class _Trials:
     started: float = dataclasses.field(default_factory=time.monotonic)
     tried: int = 0
     offered: list[BuildSpec] = dataclasses.field(default_factory=list)
+    named: set[tuple[str, str]] = dataclasses.field(default_factory=set)
     read: set[tuple[int, str]] = dataclasses.field(default_factory=set)
     unnamed: list[Reading] = dataclasses.field(default_factory=list)
     implausible: list[tuple[Reading, RequestError]] = dataclasses.field(default_factory=list)
@@ -282,9 +284,14 @@ class _Trials:
             is_within = bool(found) and said.settings.get("layout") == "image" and one.settings.keys() == {"splits"}
             if is_within or _contradicts(one, said, error, is_answer=is_answer):
                 continue
-            # Of several ways to read the same, the first that works is enough.
-            for offer in self._follow(said.then(one), depth, is_answer=asks_labels) if one.meaning not in found else ():
+            # Of several ways to read the same, the first that works is enough, wherever a new input was said to be.
+            reading = said.then(one)
+            named = one.meaning, _describe_others(reading)
+            if one.meaning in found or ("input" in one.settings and named in self.named):
+                continue
+            for offer in self._follow(reading, depth, is_answer=asks_labels):
                 found.add(one.meaning)
+                self.named.add(named)
                 yield offer
 
     @functools.cached_property
@@ -322,8 +329,7 @@ class _Trials:
             asked = change_request(self.spec, reading.settings)
             if asked not in self.offered and (found := try_reading(asked, self._facts)) is not None:
                 self.offered.append(asked)
-                others = {name: value for name, value in reading.settings.items() if name not in _PLACES}
-                read = (found.meaning, repr(sorted(others.items())))
+                read = (found.meaning, _describe_others(reading))
                 if found.is_whole and read in self.read:
                     return
                 self.read.add(read)
@@ -349,6 +355,11 @@ class _Trials:
         except (BuildError, OSError) as error:
             if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
                 raise
+
+
+def _describe_others(reading: Reading) -> str:
+    """Describes the settings of a reading other than `_PLACES`."""
+    return repr(sorted((name, value) for name, value in reading.settings.items() if name not in _PLACES))
 
 
 def _contradicts(one: Reading, said: Reading, error: RequestError, *, is_answer: bool) -> bool:
@@ -407,6 +418,11 @@ def try_reading(spec: BuildSpec, facts: Facts | None = None) -> Trial | None:
     if not (CLASSES | {Content.OBJECTS}) & opened.required:
         # Files of class names are looked up for every input.
         texts = [one for one in texts if not is_class_file(storage.basename(one))]
+    if trial and facts and not trial.drawn and trial.images < facts.images and are_masks(sorted(trial.images)):
+        # All of these may be masks, where others are photos.
+        folders = {storage.basename(storage.dirname(path)) for path in trial.images}
+        if not are_masks(sorted(facts.images - trial.images)):
+            trial = dataclasses.replace(trial, drawn=sorted(folders))
     containers = {one.uri for one in source.partitions}
     read = frozenset(one for one in texts if one in containers or source.has_read(one))
     return trial and dataclasses.replace(trial, read=read)

@@ -48,6 +48,8 @@ _START_BYTES, _START_OF_ROWS = 1 << 20, 16 << 10
 _MOST_WORDS = 2
 # Number of documents whose mappings are kept, because several notes and offers of one request ask for them.
 _MOST_KEPT = 64
+# Equal numbers of labels that are numbers, which may be classes.
+_MOST_CLASSES = 3
 # Number of samples that show whether a mapping fits.
 MOST_FIRST = 50
 _MOST_SHOWN = 400
@@ -203,10 +205,14 @@ def _find_layout(mapping: DocumentMapping, nodes: Sequence[Any]) -> str | None:
     try:
         if not _are_samples(mapping, nodes):
             return None
-        several = mapping.label and any(len(as_list(mapping.label.find(node))) > 1 for node in nodes)
+        labels = [as_list(mapping.label.find(node)) for node in nodes] if mapping.label else []
     except (SampleError, RecursionError):
         return None
-    return "multilabel" if several else ""
+    # As many numbers for each image are no classes, but keypoints and the like.
+    lengths = {len(some) if all(isinstance(one, (int, float)) for one in some) else 0 for some in labels}
+    if len(lengths) == 1 and max(lengths) > _MOST_CLASSES:
+        return None
+    return "multilabel" if any(len(some) > 1 for some in labels) else ""
 
 
 def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Reading
+from beam_tfrecords.errors import Reading, RequestError
 from beam_tfrecords.transforms.sources.detect.box_columns import find_sides, has_box_names
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name, is_mask_name, may_be_label
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_names
@@ -23,6 +23,7 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import (
 )
 from beam_tfrecords.transforms.sources.detect.roles import Role, role_of, roles_of
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import LABEL, UNNAMED, all_as_numbers, all_numbers, counts
+from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_image_name, stem_of
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.table import Table, first_cells
@@ -186,6 +187,12 @@ def find_stems(
         words = map(str, [*values[:: max(len(values) // _SPREAD, 1)], values[-1]])
         of_words = [_find_places(word, root, places, usual) for word in words]
         common = set[tuple[str, str]].intersection(*of_words)
+        if common and places.get(column) and any(map(str.isdecimal, column)):
+            raise RequestError(
+                f"{quote_input(table.path)}: the first row, {', '.join(map(repr, table.columns))}, names an image like "
+                "the others; write a header before it, such as image,label",
+                code="missing_header",
+            )
         if common and column not in found:
             best = min(map(_rank, common))
             nearest = sorted(place for place in common if _rank(place) == best)

@@ -184,11 +184,16 @@ def _find_values(cells: Cells, rows: int) -> Mapping[str, str]:
     whole = {name: values for name, values in cells.items() if len(values) == rows > 1}
     texts = [name for name, values in whole.items() if are_texts(values) and role_of(name, values) not in NO_LABELS]
     # Beside the images, a single column of words has what these show, such as the letters of a plate.
-    only = [name for name, values in cells.items() if len({*values}) == len(values) > 1 and not _are_numbers(values)]
+    only = [name for name, values in cells.items() if len({*values}) == len(values) > 1 and _have_words(values)]
     texts = texts or [name for name in only if len(cells) == 1 and _may_be_named(name, cells[name])]
     numbers = [name for name, values in whole.items() if any(FRACTION.fullmatch(str(value)) for value in values)]
     numbers = [name for name in numbers if _are_numbers(whole[name]) and not find_sides([*cells])]
     return dict.fromkeys(texts, "text") or dict.fromkeys(numbers, "float")
+
+
+def _have_words(values: Sequence[Any]) -> bool:
+    """Whether cells are no numbers, nor lists of them."""
+    return not _are_numbers(values) and any(_WORD.search(str(value)) for value in values)
 
 
 def _find_heads(cells: Cells, rows: int, labels: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -92,6 +92,11 @@ class Trial:
         are_all = 1 < len(found) == len(self.labels) and all(says_little for _, says_little in found)
         return are_all or any(is_split(name) and not is_thing(name, names) for name in names)
 
+    @property
+    def are_own(self) -> bool:
+        """Whether nearly each label has a class of its own."""
+        return 2 * len(self.labels) > sum(self.labels.values()) >= _MANY
+
     @classmethod
     def of(cls, refs: Sequence[SampleRef], contents: frozenset[Content], *, is_whole: bool) -> Trial:
         """Counts the contents that a layout needs and the valid ones of some references have."""
@@ -208,7 +213,7 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
     def rank(one: tuple[_Offer, Coverage]) -> tuple[bool, ...]:
         coverage = one[1]
         is_part = any(coverage.is_part_of(other) for _, other in tried)
-        are_no_classes = coverage.trial.drawn != () or coverage.trial.are_splits
+        are_no_classes = bool(coverage.trial.drawn) or coverage.trial.are_splits or coverage.trial.are_own
         is_single = len(coverage.trial.labels) == 1 and not (coverage.trial.objects or coverage.trial.masks)
         # What annotates the images says more than one class of all.
         is_guess = is_single and coverage.leaves_texts
@@ -271,8 +276,7 @@ def _find_implausible(trial: Trial) -> str:
         return f"images are in several samples, {trial.samples:,} in all"
     if 2 * trial.repeated >= trial.objects > 0:
         return "images have the same objects twice"
-    count = sum(trial.labels.values())
-    if count >= _MANY and 2 * len(trial.labels) > count:
+    if trial.are_own:
         return "nearly each has a class of its own"
     return ""
 

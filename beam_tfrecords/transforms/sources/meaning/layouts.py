@@ -42,6 +42,7 @@ from beam_tfrecords.transforms.sources.detect.names import (
     is_thing,
     is_wrapper,
     named_split,
+    names_annotations,
     normalize,
     split_in_name,
 )
@@ -250,7 +251,8 @@ def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str
     """Returns name -> split of the split folders in a folder; {} if there are none."""
     names = tree.below(base)
     known = {name: split for name in names if (split := split_of_folder(name))}
-    suspects = {name: split for name in names if (split := split_in_name(name))}
+    # As Images beside Train Labels.
+    suspects = {name: split for name in names if (split := split_in_name(name)) and not names_annotations(name)}
     others = [name for name in names if name not in suspects]
     # BraTS20_Training_001, BraTS20_Training_002, … are not splits.
     are_parts = len({*suspects.values()}) == 1 and not known and are_numbered(names)
@@ -695,6 +697,7 @@ def _two_levels(level: Level) -> Interpretation | None:
             [Reading(f"the images in {one}", {"input": request.path(one)}) for one in level.bases if request.root],
             code="unclear_class_level",
         )
+    marked = [path for name in names if names_annotations(name) for path in level.paths(name)]
     base, depth = min(level.bases), depth_of(min(level.bases))
     shared = set.intersection(*(set(level.inner[name]) for name in names))
     hold = "the same folders" if shared and len(shared) == len(found) else "other folders"
@@ -728,7 +731,7 @@ def _two_levels(level: Level) -> Interpretation | None:
     depths = "" if len(level.deep) == len(names) else "the images lie at different depths: "
     raise UnclearError(
         f"{depths}the folders {show_names(names)} hold {hold} ({show_names(found)}), so either may be the classes",
-        [*([] if are_splits else levels), *alone],
+        [*(_without(tree, request, marked) if marked else ()), *([] if are_splits else levels), *alone],
         code="unclear_class_level",
     )
 

@@ -201,8 +201,9 @@ def _find_images(opened: Tables, tree: FolderTree, root: str) -> dict[str, tuple
         # Names alone say the splits, unless their folders are classes.
         if len(table.columns) < 2 or (has_names_only(table) and LABEL not in table.columns):
             continue
-        # Columns are not called by numbers: such a first row holds data. Numbers of classes may name images, too.
-        named = [name for name in table.columns if not name.isdecimal()]
+        # Columns are not called by numbers, nor as images are: such a first row holds data.
+        named = [name for name in table.columns if not (name.isdecimal() or _names_data(name, tree.image_stems))]
+        # Numbers of classes may name images, too.
         cells = {
             name: [row[name] for row in rows] for name in named if name != LABEL or not isinstance(table, ListTable)
         }
@@ -216,6 +217,11 @@ def _find_images(opened: Tables, tree: FolderTree, root: str) -> dict[str, tuple
         elif any(_name_images(one, tree.image_stems) for one in cells.values()):
             found[path] = {}, ""
     return found
+
+
+def _names_data(column: str, stems: Collection[str]) -> bool:
+    """Whether the name of a column is that of an image, with a number."""
+    return column in stems and any(map(str.isdecimal, column))
 
 
 def list_labels(tree: FolderTree, request: Request) -> list[str]:
@@ -350,6 +356,12 @@ def _find_place(values: Sequence[Any], of: str, tree: FolderTree, root: str) -> 
 def _plain(path: str) -> str:
     """Returns the name of a list without its split, which all lists of a group share."""
     return plain_name("_".join(word for word in _words(path) if split_in_name(word) is None))
+
+
+def fold_of_list(path: str) -> tuple[str, str]:
+    """Returns the name of a list without its split and its number, which all folds share, and the name with it."""
+    plain = _plain(path)
+    return _DIGITS.sub("", plain), plain
 
 
 def split_of_list(path: str) -> str | None:

@@ -172,6 +172,7 @@ class _RowLines:
         return line.text
 
 
+_HASH = re.compile("[0-9a-f]{32,}", re.IGNORECASE)
 # Number of rows from which to guess the columns of a table without a header.
 _ROWS = 1000
 # Number of lines from which to find the delimiter.
@@ -283,8 +284,8 @@ def _is_comment(cells: Sequence[str]) -> bool:
 
 
 def _looks_like_data(names: Sequence[str]) -> bool:
-    """Whether a first row is not a header: a cell names an image file, or all cells are numbers."""
-    return any(map(is_image_name, names)) or all(map(_NUMBER.fullmatch, names))
+    """Whether a first row is not a header: a cell names an image file or is a hash, or all cells are numbers."""
+    return any(is_image_name(name) or _HASH.fullmatch(name) for name in names) or all(map(_NUMBER.fullmatch, names))
 
 
 def _lines(text: str) -> list[str]:
