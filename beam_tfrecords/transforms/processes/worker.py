@@ -1,4 +1,8 @@
-"""Worker processes that survive crashes of the functions they run, and a pool of them on this machine."""
+"""Worker processes that survive crashes of the functions they run, and a pool of them on this machine.
+
+The standard streams of a worker's process lead nowhere, so that a process that a worker leaves behind keeps no
+terminal, pipe or log file of the launcher open.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ import contextlib
 import ctypes
 import functools
 import gc
+import io
 import logging
+import logging.handlers
 import multiprocessing
 import os
 import queue
@@ -17,31 +23,110 @@ import time
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, SampleError
 from beam_tfrecords.transforms.processes.descendants import kill_group, kill_with_descendants
 from beam_tfrecords.transforms.processes.fork_server import start_process
-from beam_tfrecords.transforms.processes.output import (
-    Printed,
-    Reply,
-    flush_output,
-    log_levels,
-    take_log,
-    take_output,
-)
 
+# Python's name of a standard stream -> its file descriptor.
+_STREAMS = {"stdout": 1, "stderr": 2}
 _log = logging.getLogger(__name__)
 
 # By default, glibc returns large blocks to the system at every free, and gets zeroed blocks for the next image. With
 # these limits (malloc.h), a process keeps memory for one image and one part, but still returns that of a huge image.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = {_M_MMAP_THRESHOLD: 32 << 20, _M_TRIM_THRESHOLD: 64 << 20}
+
+
+class Printed(NamedTuple):
+    """Text that a worker has printed to the standard stream of this name."""
+
+    stream: str
+    text: str
+
+    def show(self) -> None:
+        """Prints the text. Ignores errors of the stream, because the function that prints is not at fault."""
+        with contextlib.suppress(Exception):
+            stream = getattr(sys, self.stream)
+            stream.write(self.text)
+            stream.flush()
+
+
+class Reply(logging.handlers.QueueHandler):
+    """The worker's end of a connection: sends printed text and log records as they come, and results."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)  # type: ignore[arg-type]
+        self._connection, self._process = connection, os.getpid()
+
+    def send(self, message: Any) -> None:
+        """Sends a message.
+
+        Raises:
+          ConnectionError: the launcher has ended.
+        """
+        assert self.lock is not None
+        with self.lock:
+            self._connection.send(message)
+
+    def enqueue(self, record: logging.LogRecord | Printed) -> None:
+        """Sends a log record, as `logging` calls this method, or printed text.
+
+        Nothing is sent from a fork of the worker, whose message could land in the middle of another one.
+        """
+        if os.getpid() == self._process:
+            self.send(record)
+
+
+class _Sender(io.BufferedIOBase):
+    """The bytes of a standard stream, which the worker sends as text."""
+
+    def __init__(self, stream: str, reply: Reply) -> None:
+        self._stream, self._reply = stream, reply
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return _STREAMS[self._stream]
+
+    def write(self, data: Any) -> int:
+        self._reply.enqueue(Printed(self._stream, bytes(data).decode(errors="backslashreplace")))
+        return len(data)
+
+
+def take_output(reply: Reply) -> None:
+    """Makes this process, a worker, send what Python prints to the launcher."""
+    for name in _STREAMS:
+        setattr(sys, name, io.TextIOWrapper(_Sender(name, reply), "utf-8", "backslashreplace", line_buffering=True))
+
+
+def flush_output() -> None:
+    """Flushes Python's standard streams."""
+    for name in _STREAMS:
+        with contextlib.suppress(Exception):  # the user's function may have closed or replaced a stream
+            getattr(sys, name).flush()
+
+
+def log_levels() -> Mapping[str, int]:
+    """Returns the levels that this process has set for its loggers: name -> level; "" is the root logger."""
+    loggers = {**logging.root.manager.loggerDict, "": logging.root}
+    levels = {name: logger.level for name, logger in loggers.items() if isinstance(logger, logging.Logger)}
+    disabled = logging.root.manager.disable
+    return {name: max(level, disabled + 1) for name, level in levels.items() if level or not name}
+
+
+def take_log(reply: Reply, levels: Mapping[str, int]) -> None:
+    """Makes this process, a worker, send its log records to the launcher, with the launcher's levels."""
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    logging.root.handlers = [reply]
 
 
 @functools.cache
