@@ -48,6 +48,10 @@ _START_BYTES, _START_OF_ROWS = 1 << 20, 16 << 10
 _MOST_WORDS = 2
 # Number of documents whose mappings are kept, because several notes and offers of one request ask for them.
 _MOST_KEPT = 64
+# Scripts before the texts of ICDAR MLT, a column that ICDAR 2015 lacks.
+_SCRIPTS = frozenset(
+    {"Arabic", "Bangla", "Chinese", "Hindi", "Japanese", "Korean", "Latin", "Mixed", "None", "Symbols"}
+)
 # Equal numbers of labels that are numbers, which may be classes.
 _MOST_CLASSES = 3
 # Number of samples that show whether a mapping fits.
@@ -223,6 +227,10 @@ def _are_samples(mapping: DocumentMapping, nodes: Sequence[Any]) -> bool:
     optional = any(one.text == last for kind in mapping.objects for one in kind.attributes.values())
     lengths = {1, 2, len(mapping.columns), len(mapping.columns) - optional}
     captions = mapping.values.get(CAPTIONS)
+    rows = [row for some in nodes if mapping.columns and isinstance(some, list) for row in some]
+    texts = [str(row.get(mapping.columns[-1], "")) for row in rows]
+    if texts and all(text.partition(",")[0] in _SCRIPTS and "," in text for text in texts):
+        return False
     found, are_splits = 0, True
     for node in nodes:
         if isinstance(node, SampleError) or not _names_image(mapping, node):
