@@ -286,6 +286,10 @@ class _Trials:
                 continue
             # Of several ways to read the same, the first that works is enough, wherever a new input was said to be.
             reading = said.then(one)
+            if {"input", "join"} <= one.settings.keys() and isinstance(said.settings.get("input"), list):
+                # A table that is joined leaves the others of the request.
+                shown = ", ".join(map(storage.basename, one.settings["join"]))
+                reading = dataclasses.replace(reading, meaning=f"the rows of {shown}, {one.meaning}")
             named = one.meaning, _describe_others(reading)
             if one.meaning in found or ("input" in one.settings and named in self.named):
                 continue

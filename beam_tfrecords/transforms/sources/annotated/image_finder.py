@@ -98,10 +98,10 @@ def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
 def _near(below: str, document: str) -> tuple[bool, bool, int]:
     """Ranks an image by its folder.
 
-    First is one that differs from that of the document in words such as `images`, then one with the name of the
-    document, such as `images/train` for `train.json`, and then the nearest.
+    First is one with the name of the document, such as `images/train` for `train.json`, then one that differs from that
+    of the document in words such as `images`, and then the nearest.
     """
     folder, own = posixpath.dirname(below), posixpath.dirname(document)
     parts, name = folder.split("/"), posixpath.splitext(posixpath.basename(document))[0]
     is_alike = plain_path(folder) == plain_path(own)
-    return is_alike, name in parts, _count_common(parts, own.split("/"))
+    return name in parts, is_alike, _count_common(parts, own.split("/"))

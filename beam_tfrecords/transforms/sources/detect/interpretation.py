@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -169,6 +170,13 @@ def show_names(names: Sequence[str], *, quote: bool = False) -> str:
 def write_splits(splits: Mapping[str, str | None]) -> str:
     """Writes the setting `splits` for some folders."""
     return ",".join(f"{split}={folder}" for folder, split in splits.items())
+
+
+def describe_folders(paths: Iterable[str]) -> Iterator[str]:
+    """Yields a note on folders of images that may be classes, for a layout without labels: the first that differ."""
+    parts = [[one for one in path.split("/") if not is_known(one)] for path in paths]
+    levels = (set(names) - {""} for names in itertools.zip_longest(*parts, fillvalue=""))
+    yield from describe_unstored("folders", next((names for names in levels if len(names) > 1), ()))
 
 
 def describe_unstored(what: str, names: Iterable[str]) -> Iterator[str]:

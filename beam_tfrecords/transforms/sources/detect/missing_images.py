@@ -30,6 +30,7 @@ from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable, stem_of
 from beam_tfrecords.transforms.sources.path_rule import shorten
+from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern_columns, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.joined_table import name_joined
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
@@ -391,6 +392,8 @@ def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tupl
     inside = [*_find_folders(path, beside)]
     # Images of the same names beside the folder of the table are of another dataset, unless it has their masks.
     is_inside = any(not any(map(is_annotation, folder[len(beside) :].split("/"))) for folder, _ in inside)
+    files = storage.list_files(storage.join(beside, "*"))
+    is_inside = is_inside or any(source_of_file(file.path) in ("tar", "zip") for file in files)
     bases = dict.fromkeys((root, beside, *(() if is_inside else (storage.dirname(beside),))))
     usual = (
         (posixpath.join(base, folder).rstrip("/"), prefix)

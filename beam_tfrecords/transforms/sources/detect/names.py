@@ -71,6 +71,7 @@ _PARTS = re.compile(
 )
 _MOST_DIGITS = 16
 _HASH = re.compile(r"(?=.*\d)[0-9a-f]{6,}")
+_PLAIN_WORDS = re.compile(r"[a-z]+|\d+")
 # Splits names such as trainImages, JPEGImages and part1 into words and numbers.
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+")
 
@@ -164,6 +165,22 @@ def names_annotations(name: str) -> bool:
 def is_mask_folder(name: str) -> bool:
     """Whether a folder's name means annotations that may be masks."""
     return (is_annotation(name) or names_annotations(name)) and _NO_MASKS.isdisjoint(_words(name))
+
+
+def match_names(names: Sequence[str], others: Sequence[str]) -> list[int]:
+    """Returns the place of the other name that has most words of each name; [] if these do not tell all apart.
+
+    As `cats_masks` for `Cats_images`, and `batch` for `batch.json` beside `batch-2`.
+    """
+    words = [{*_PLAIN_WORDS.findall(other.lower())} for other in others]
+    found = []
+    for name in names:
+        of = {*_PLAIN_WORDS.findall(name.lower())}
+        shared = [(len(some & of), -len(some ^ of)) for some in words]
+        if not others or not max(shared)[0] or shared.count(max(shared)) > 1:
+            return []
+        found.append(shared.index(max(shared)))
+    return found if len({*found}) == len(found) else []
 
 
 def plain_path(path: str) -> str:

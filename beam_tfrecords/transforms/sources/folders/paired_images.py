@@ -11,6 +11,7 @@ from beam_tfrecords.errors import FailureReason, RequestError
 from beam_tfrecords.features.contents import Content
 from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.refs.sample_refs import File, SampleRef
+from beam_tfrecords.transforms.sources.detect.interpretation import describe_folders
 from beam_tfrecords.transforms.sources.detect.mask_names import without_common_ends
 from beam_tfrecords.transforms.sources.folders.roots import Root, root_of
 from beam_tfrecords.transforms.sources.image_files import join_fingerprints, of_path
@@ -78,6 +79,8 @@ class PairedImages(Source):
         """
         found = _match_names({name: self._list(root) for name, root in self._folders.items()})
         first = next(iter(found.values()))
+        if Content.LABEL not in self._pattern.contents:
+            tally.notes += describe_folders({posixpath.dirname(stem) for stem in first})
         for stem in sorted({one for files in found.values() for one in files}, key=lambda one: (one not in first, one)):
             yield self._reference({name: files.get(stem, []) for name, files in found.items()})
 

@@ -14,7 +14,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import Reading
 from beam_tfrecords.transforms.sources.class_files import YOLO_LIST
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, join
-from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, split_in_name
+from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, match_names, split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.meaning.companions import find_files_of_images
 from beam_tfrecords.transforms.sources.meaning.row_sidecars import group_by_split
@@ -95,7 +95,7 @@ def _hold_shares(texts: Sequence[bytes]) -> bool:
 def describe_documents(tree: FolderTree, roots: Sequence[str]) -> list[str]:
     """Describes documents that a mapping of ours reads; for the arguments, see `describe_annotations`."""
     found = _find_mappings(tree, roots)
-    return [f"annotations ({shown}), which `mapping={name}` reads" for name, shown in found.items()]
+    return [f"annotations ({shown}), which `mapping={name}` may read" for name, shown in found.items()]
 
 
 def _find_mappings(tree: FolderTree, roots: Sequence[str]) -> dict[str, str]:
@@ -226,11 +226,22 @@ def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) ->
     masks = {name.removesuffix(".json") for _, name in files if "panoptic" in name.lower()}
     ends = [(one, one.rpartition("/")[2]) for one, folder in tree.walk() if folder.images]
     folders = [storage.join(root, one) for one, end in ends if end not in masks and not is_mask_folder(end)]
-    rooted = len(folders) <= _MOST_FOLDERS and not all(tree.images(path) for path, _ in files)
+    if len(folders) == len(files) > 1:
+        # As many folders as files are paired in their order.
+        folders = _pair_folders([name for _, name in files], folders)
+    rooted = 0 < len(folders) <= _MOST_FOLDERS and not all(tree.images(path) for path, _ in files)
     places: list[dict[str, Any]] = [{}, *([{"image_root": folders}] if rooted else [])]
     # Images of several splits may have the same names, of which a single folder would have only those of one.
     for place in reversed(places) if len(files) > 1 < len(folders) else places:
         yield Reading(f"the images with the {what} of COCO", {**settings, **place, **layout})
+
+
+def _pair_folders(names: Sequence[str], folders: Sequence[str]) -> list[str]:
+    """Returns the folder for each file by their splits, or else by words of their names; [] if these do not tell."""
+    splits = [split_in_name(storage.basename(folder)) for folder in folders]
+    if None not in splits and {*map(split_in_name, map(stem_of, names))} == {*splits}:
+        return [*folders]
+    return [folders[place] for place in match_names([*map(stem_of, names)], [*map(storage.basename, folders)])]
 
 
 def _coco_files(tree: FolderTree, roots: Sequence[str]) -> list[tuple[str, str]]:

@@ -93,6 +93,11 @@ class Trial:
         return are_all or any(is_split(name) and not is_thing(name, names) for name in names)
 
     @property
+    def repeats(self) -> bool:
+        """Whether images are in several samples that say something of them."""
+        return self.is_whole and self.samples > self.num_images > 0 and not self.is_bare
+
+    @property
     def are_own(self) -> bool:
         """Whether nearly each label has a class of its own."""
         return 2 * len(self.labels) > sum(self.labels.values()) >= _MANY
@@ -214,6 +219,7 @@ def decide(tried: Sequence[tuple[_Offer, Coverage]]) -> list[_Offer]:
         coverage = one[1]
         is_part = any(coverage.is_part_of(other) for _, other in tried)
         are_no_classes = bool(coverage.trial.drawn) or coverage.trial.are_splits or coverage.trial.are_own
+        are_no_classes |= coverage.trial.repeats and coverage.trial.objects > 0
         is_single = len(coverage.trial.labels) == 1 and not (coverage.trial.objects or coverage.trial.masks)
         # What annotates the images says more than one class of all.
         is_guess = is_single and coverage.leaves_texts
@@ -272,7 +278,7 @@ def _find_implausible(trial: Trial) -> str:
         return "the classes look like splits"
     if trial.is_whole and trial.are_alone:
         return "each split has a class of its own"
-    if trial.is_whole and trial.samples > trial.num_images > 0 and not trial.is_bare:
+    if trial.repeats:
         return f"images are in several samples, {trial.samples:,} in all"
     if 2 * trial.repeated >= trial.objects > 0:
         return "images have the same objects twice"

@@ -17,6 +17,7 @@ from beam_tfrecords.transforms.sources.detect.names import (
     VIEWS,
     is_container,
     is_mask_folder,
+    match_names,
     names_annotations,
     split_in_name,
 )
@@ -219,8 +220,9 @@ def _twins_in(tree: FolderTree, root: str, parent: str) -> list[Twins]:
         return []
     if not any(map(tree.below, paths)):
         twins = [_make_twins(tree, root, some) for some in by_split.values()]
-        if not all(twins) and len(by_split) == 1 and _PAIR < len(paths) <= _MOST_PAIRED:
-            twins = [_make_twins(tree, root, some) for some in _group_alike(tree, paths)]
+        if len(by_split) == 1 and _PAIR < len(paths) <= _MOST_PAIRED:
+            groups = _pair_masks(paths) if all(twins) else _group_alike(tree, paths)
+            twins = [_make_twins(tree, root, some) for some in groups] or twins
         if twins and all(twins):
             return [one for one in twins if one]
     inner = {tuple(tree.below(path)) for path in paths}
@@ -254,6 +256,16 @@ def _twins_inside(tree: FolderTree, root: str, paths: Sequence[str]) -> list[Twi
     images, *others, masks = (path.rpartition("/")[0] for path in twins[0].folders)
     may_be_classes = all(one.may_be_classes for one in twins)
     return [dataclasses.replace(twins[0], images=images, masks=masks, others=others, may_be_classes=may_be_classes)]
+
+
+def _pair_masks(paths: Sequence[str]) -> list[list[str]]:
+    """Groups folders of images and as many of masks by their words: cats, dogs, cats_masks and dogs_masks; else []."""
+    masks = [path for path in paths if names_annotations(path.rpartition("/")[2])]
+    images = [path for path in paths if path not in masks]
+    if len(masks) != len(images):
+        return []
+    places = match_names(*([path.rpartition("/")[2] for path in some] for some in (images, masks)))
+    return [[image, masks[place]] for image, place in zip(images, places, strict=False)]
 
 
 def _group_alike(tree: FolderTree, paths: Sequence[str]) -> list[list[str]]:
@@ -313,7 +325,8 @@ def _make_twins(tree: FolderTree, root: str, paths: Sequence[str], outer: Sequen
     if masks:
         images, *others = others
         # As im1, im2, label1, label2.
-        last = next((path for path in masks if re.findall(r"\d", path) == re.findall(r"\d", images)), masks[0])
+        places = match_names([images.rpartition("/")[2]], [path.rpartition("/")[2] for path in masks])
+        last = masks[places[0] if places else 0]
         is_reversed = False
     # The folders of pix2pix; letters of an alphabet are more.
     are_views = are_named or (names == ["A", "B"] and suffixes_of[0] == ("", "") and tree.images(images) > 1)

@@ -18,11 +18,11 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
     Request,
     UnclearError,
     depth_of,
-    describe_unstored,
+    describe_folders,
     join,
     show_names,
 )
-from beam_tfrecords.transforms.sources.detect.names import are_numbered, are_parts, is_known
+from beam_tfrecords.transforms.sources.detect.names import are_numbered, are_parts
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.meaning.annotated import exclude
 from beam_tfrecords.transforms.sources.meaning.annotation_sidecars import (
@@ -219,7 +219,8 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         has_pattern = Content.LABEL in request.needs.contents
         why = "`label_pattern` gives the labels" if has_pattern else "the layout stores no labels"
     classes = _note_parts(found, tree) if request.by_folders and not request.named else ()
-    classes = classes if Content.LABEL in request.needs.contents else _describe_classes(tree)
+    if Content.LABEL not in request.needs.contents:
+        classes = describe_folders(path for path, folder in tree.walk() if folder.images)
     splits = [] if found.has_splits or not request.needs.splits.are_auto else [*_describe_splits(tree)]
     notes += [f"{request.where}: {one}" for one in (*(f"{why}; not read: {file}" for file in files), *classes, *splits)]
     return found, notes
@@ -278,13 +279,6 @@ def _note_parts(found: Interpretation, tree: FolderTree) -> Iterator[str]:
     if (are_parts(names) or are_like_parts) and not found.lists:
         shown = show_names(names)
         yield f"the folders {shown} are the classes; if they are parts of the dataset, `layout=image` leaves them out"
-
-
-def _describe_classes(tree: FolderTree) -> Iterator[str]:
-    """Yields a note on folders that may be classes, for a layout without labels: the first that differ."""
-    paths = [[one for one in path.split("/") if not is_known(one)] for path, folder in tree.walk() if folder.images]
-    levels = (set(names) - {""} for names in itertools.zip_longest(*paths, fillvalue=""))
-    yield from describe_unstored("folders", next((names for names in levels if len(names) > 1), ()))
 
 
 def _describe_splits(tree: FolderTree) -> Iterator[str]:

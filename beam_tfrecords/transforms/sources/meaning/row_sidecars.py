@@ -294,11 +294,18 @@ def find_contradictions(tables: Tables, tree: FolderTree, class_of: Callable[[st
                 parts = {*(folders or rows[number]), posixpath.basename(posixpath.dirname(path))}
                 is_only = len(named) == 1 and not folders
                 known = [one for one in named if is_only or parts & {*one.split("/")[:-1]}]
+                ends = [sum(_ends(one, folders[at:]) for at in range(len(folders))) for one in known]
+                known = [one for one, count in zip(known, ends, strict=True) if count == max(ends)]
                 if len(known) == 1:
                     labels.setdefault(class_of(known[0]), set()).add(str(cells[label or ""][number]))
             if any(len(several) > 1 for several in labels.values()):
                 yield path
                 break
+
+
+def _ends(path: str, folders: Sequence[str]) -> bool:
+    """Whether the last folders of the path of an image are these."""
+    return path.split("/")[:-1][-len(folders) :] == [*folders]
 
 
 def find_descriptions(tables: Tables, tree: FolderTree) -> Iterator[str]:
