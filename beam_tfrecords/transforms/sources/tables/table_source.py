@@ -334,9 +334,12 @@ def _refuse_some_objects(readers: Sequence[TableReader]) -> None:
 def _number_alike(readers: Sequence[TableReader]) -> list[TableReader]:
     """Returns the readers of tables that all take the class numbers of their texts from one column, or none does."""
     number = next((one.cells.number for one in readers if one.cells.number), None)
-    is_there = all(number in one.table.columns for one in readers if one.columns.label or one.columns.boxes)
-    column = number if is_there else None
-    return [dataclasses.replace(one, cells=dataclasses.replace(one.cells, number=column)) for one in readers]
+    # A table of test images has no labels.
+    have_labels = [bool(one.columns.label or one.columns.boxes) for one in readers]
+    is_there = all(number in one.table.columns for one in itertools.compress(readers, have_labels))
+    numbers = [number if is_there and has_labels else None for has_labels in have_labels]
+    cells = [dataclasses.replace(one.cells, number=own) for one, own in zip(readers, numbers, strict=True)]
+    return [dataclasses.replace(one, cells=own) for one, own in zip(readers, cells, strict=True)]
 
 
 def open_input(request: OpenRequest) -> MakeSource:
