@@ -212,7 +212,7 @@ def _find_layout(mapping: DocumentMapping, nodes: Sequence[Any]) -> str | None:
         labels = [as_list(mapping.label.find(node)) for node in nodes] if mapping.label else []
     except (SampleError, RecursionError):
         return None
-    # As many numbers for each image are no classes, but keypoints and the like.
+    # Long lists of numbers, equally long for every image, are keypoints or the like, not classes.
     lengths = {len(some) if all(isinstance(one, (int, float)) for one in some) else 0 for some in labels}
     if len(lengths) == 1 and max(lengths) > _MOST_CLASSES:
         return None

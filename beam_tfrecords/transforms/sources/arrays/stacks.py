@@ -209,7 +209,7 @@ def open_stacks(
 
 
 def _count_values(file: Partition, stack: Stack) -> int:
-    """Returns the number of different values in the first images of one channel; 0 for colors and fractions."""
+    """Counts the distinct values in the first images; returns 0 for colors, fractions and large images."""
     size = min(stack.count, _FIRST) * stack.step
     if (len(stack.shape) > 2 and 1 not in stack.shape) or np.dtype(stack.dtype).kind == "f" or size > _MOST_BYTES:
         return 0

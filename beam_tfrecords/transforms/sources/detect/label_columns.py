@@ -192,7 +192,7 @@ def _find_values(cells: Cells, rows: int) -> Mapping[str, str]:
 
 
 def _have_words(values: Sequence[Any]) -> bool:
-    """Whether cells are no numbers, nor lists of them."""
+    """Whether the cells hold neither numbers nor lists of numbers."""
     return not _are_numbers(values) and any(_WORD.search(str(value)) for value in values)
 
 

@@ -88,7 +88,7 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: f
         alike = _with_rivals(first, suggested, table.path)
         rows = Counter(itertools.islice(first_images(table, columns), _MOST_ROWS))
         if 1 < max(rows.values()) <= len(alike) and not (columns.boxes or columns.objects):
-            # Such rows are of different images, of which no column tells the folder.
+            # Rows with the same name mean images in different folders, and no column says which folder.
             places = ", ".join(shorten(one.settings["image_root"]) for one in alike)
             raise _refusal(table.path, names, roots, f"the names repeat, as images of several folders do: {places}")
         found = [*alike]

@@ -231,7 +231,7 @@ def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) ->
         folders = _pair_folders([name for _, name in files], folders)
     rooted = 0 < len(folders) <= _MOST_FOLDERS and not all(tree.images(path) for path, _ in files)
     places: list[dict[str, Any]] = [{}, *([{"image_root": folders}] if rooted else [])]
-    # Images of several splits may have the same names, of which a single folder would have only those of one.
+    # Splits may repeat the names of images, and a single folder holds those of one split only.
     for place in reversed(places) if len(files) > 1 < len(folders) else places:
         yield Reading(f"the images with the {what} of COCO", {**settings, **place, **layout})
 

@@ -182,7 +182,7 @@ class Coverage:
             and mine.contents - {Content.LABEL} <= others.contents
             and mine.labels.keys() == others.labels.keys()
             and mine.labelled * others.samples <= others.labelled * mine.samples
-            # An image twice, as in all folds of a dataset, is no further one.
+            # An image that is listed twice, as in the folds of a dataset, counts once.
             and (mine.samples > mine.num_images or others.samples <= others.num_images)
         )
 

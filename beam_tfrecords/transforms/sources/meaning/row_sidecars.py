@@ -186,7 +186,7 @@ def _group_lists(tree: FolderTree, root: str) -> list[list[str]]:
         are_positions = bool(names_no_label(name) or _POSITIONS.search(name))
         return are_positions, _CAPTIONS.search(name) is None, -len(paths), are_few
 
-    # Class names beside numbers are no labels of images that numbers name.
+    # A list of numbered class names labels no images, even where image names are numbers.
     lists = [path for path in list_lists(tree) if not _CLASS_LIST.fullmatch(posixpath.basename(path))]
     return sorted(group_by_split(lists[:_MOST_FILES]), key=rank)
 
@@ -220,7 +220,7 @@ def _find_images(opened: Tables, tree: FolderTree, root: str) -> dict[str, tuple
 
 
 def _names_data(column: str, stems: Collection[str]) -> bool:
-    """Whether the name of a column is that of an image, with a number."""
+    """Whether a header is really the name of an image: one of the stems, with a digit in it."""
     return column in stems and any(map(str.isdecimal, column))
 
 
@@ -366,7 +366,7 @@ def _plain(path: str) -> str:
 
 
 def fold_of_list(path: str) -> tuple[str, str]:
-    """Returns the name of a list without its split and its number, which all folds share, and the name with it."""
+    """Returns the name that all folds of a list share (no split, no number), and the name with its number."""
     plain = _plain(path)
     return _DIGITS.sub("", plain), plain
 

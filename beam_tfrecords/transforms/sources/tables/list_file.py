@@ -173,7 +173,7 @@ def _split(line: str, delimiter: str | None, *, cells: int = -1) -> list[str]:
 
 
 def _is_header(lines: Sequence[str]) -> bool:
-    """Whether the first of some lines names the words of the others, each of which has an image."""
+    """Whether the first line is a header: it names no image, and every other line does."""
     first, *others = [line.split() for line in lines if line.strip()] or [[]]
     are_names = len(first) > 1 and not any(map(is_image_name, first)) and all(map(str.isidentifier, first))
     return are_names and bool(others) and all(len(row) == len(first) and any(map(is_image_name, row)) for row in others)
