@@ -265,7 +265,8 @@ def _without_images(spec: BuildSpec, seen: Description, *, needs_label: bool) ->
             suggestions += column_suggestions(seen.table, image=None, needs_image=True, needs_label=needs_label)
         except RequestError as error:
             raise keep_inputs(error, name_inputs(spec.input)) from error.__cause__
-    if seen.column_types:
+    # A dataset of the columns would lose the images that a column names.
+    if seen.column_types and not any("image_column" in one.settings for one in suggestions):
         suggestions.append(Reading("a dataset of the columns only", {"layout": "columns"}))
     alone = f"; a spec file can request a dataset of columns only: {_column_layout(seen)}"
     return RequestError(
