@@ -37,6 +37,8 @@ _OF_FILES = frozenset(
     }
 )  # fmt: skip
 _TABLES = (".csv", ".tsv")
+# Files whose rows may be in the order of the images, and the least number of images.
+_IN_ORDER, _LEAST_IN_ORDER = (*LISTS, *_TABLES), 8
 _DOCUMENTS = (".json", ".xlsx", ".yaml", ".yml")
 # Numbers of files that are looked into, of their rows, of images that they name, and of words that a class has at most.
 _MOST_DOCUMENTS, _MOST_NAMED, _LEAST_NAMED, _MOST_OF_CLASS = 8, 200, 3, 3
@@ -65,6 +67,7 @@ def find_companions(tree: FolderTree, root: str, classes: Sequence[str]) -> Iter
     # A single class is a question of its own.
     if root and len(classes) != 1:
         yield from _find_documents(tree, root)
+        yield from _find_in_order(tree, root)
 
 
 def find_files_of_images(tree: FolderTree) -> Iterator[str]:
@@ -132,6 +135,24 @@ def _find_documents(tree: FolderTree, root: str) -> Iterator[str]:
             )
         if says_more:
             yield path
+
+
+def _find_in_order(tree: FolderTree, root: str) -> Iterator[str]:
+    """Yields the texts and tables without names of images that have a row for each image, whose order tells which."""
+    paths = tree.find_others(lambda name: name.lower().endswith(_IN_ORDER) and not is_about_folder(name))
+    known = sum(len(folder.names) for _, folder in tree.walk())
+    for path in paths[:_MOST_DOCUMENTS]:
+        counts = {tree.total(posixpath.dirname(path)), tree.total()} - {*range(_LEAST_IN_ORDER)}
+        whole = storage.join(root, path)
+        if not counts or storage.stat(whole).size > _MOST_BYTES:
+            continue
+        rows = [row for row in _read_start(whole, _MOST_BYTES).splitlines() if row.strip()]
+        # The first row may be a header.
+        if counts & {len(rows), len(rows) - path.lower().endswith(_TABLES)}:
+            words = (map(posixpath.basename, _WORDS.findall(row)) for row in rows)
+            named = sum(not {*tree.image_names, *tree.image_stems}.isdisjoint(some) for some in words)
+            if 2 * named < known:
+                yield path
 
 
 def find_lost(tree: FolderTree, root: str, bases: Sequence[str]) -> Iterator[str]:
@@ -235,10 +256,15 @@ def names_images(tree: FolderTree, root: str, path: str) -> bool:
     )
 
 
-def _read_start(path: str) -> str:
-    """Returns the start of a text, or the texts in the cells of a table of Excel."""
+def _read_start(path: str, most: int = _START_BYTES) -> str:
+    """Returns the start of a text, or the texts in the cells of a table of Excel.
+
+    Args:
+      path: path of the file.
+      most: number of bytes to read of a text.
+    """
     is_book = path.lower().endswith(".xlsx")
-    data = storage.read_range(path, 0, min(storage.stat(path).size, _MOST_BYTES if is_book else _START_BYTES))
+    data = storage.read_range(path, 0, min(storage.stat(path).size, _MOST_BYTES if is_book else most))
     if is_book:
         with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(data)) as book:
             cells = [book.read(name) for name in book.namelist() if re.match("xl/(?:sharedStrings|worksheets/)", name)]
