@@ -169,7 +169,7 @@ def _count_origins(stats: Stats) -> dict[str, int]:
 
 
 def _find_dim(stats: Stats) -> dict[str, int]:
-    """Counts the images reduced to 8 bits, with their largest value; returns {} without any.
+    """Counts the images that were reduced to 8 bits, and finds their largest value; returns {} if there are none.
 
     Sensors with 10 to 14 bits leave the upper bits of 16 empty, so that their images become nearly black.
     """

@@ -60,7 +60,7 @@ def run_cases(
 
 @contextlib.contextmanager
 def working_in(folder: str) -> Iterator[None]:
-    """Changes the working folder, in which offers draft mappings."""
+    """Changes the working folder, because offers write drafts of mappings there."""
     before = os.getcwd()
     os.chdir(folder)
     try:

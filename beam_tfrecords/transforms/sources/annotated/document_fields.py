@@ -33,10 +33,11 @@ from beam_tfrecords.transforms.sources.description import BOX, CLASS, KEYPOINTS,
 
 # Role of what decides whether an object is ignored: other expressions may store it.
 _CONDITION = ("condition",)
-_CONTAINERS = (dict, list)  # A union of types would be made anew for each value.
+# A tuple for `isinstance`, which would build a union again for each value; a set for all values of a list at once.
+_CONTAINERS = (dict, list)
+_NESTED = frozenset(_CONTAINERS)
 # What is read of so many objects of a form, and of each for which their number has doubled, is noted.
 _MOST_NOTED = 16
-_NESTED = frozenset(_CONTAINERS)
 # Names that are data are shown if they are words, and not numbers or ids.
 _WORD = re.compile(r"[A-Za-z_ -]+")
 # An object with more names that are not in an expression has names that are data.

@@ -215,8 +215,12 @@ def _count_values(file: Partition, stack: Stack) -> int:
         return 0
     data = b""
     # Damaged images are rejected one by one.
-    with contextlib.suppress(SampleError), stack.open() if stack.offset is None else contextlib.nullcontext() as stream:
-        data = read_exactly(stream, size) if stream else storage.read_range(file.uri, stack.offset or 0, size)
+    with contextlib.suppress(SampleError):
+        if stack.offset is None:
+            with stack.open() as stream:
+                data = read_exactly(stream, size)
+        else:
+            data = storage.read_range(file.uri, stack.offset, size)
     steps = np.frombuffer(data[: len(data) // stack.step * stack.step], np.uint8).reshape(-1, stack.step)
     return len(np.unique(np.ascontiguousarray(steps[:, stack.head :]).view(stack.dtype)))
 

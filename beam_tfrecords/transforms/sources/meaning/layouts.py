@@ -697,7 +697,6 @@ def _two_levels(level: Level) -> Interpretation | None:
             [Reading(f"the images in {one}", {"input": request.path(one)}) for one in level.bases if request.root],
             code="unclear_class_level",
         )
-    marked = [path for name in names if names_annotations(name) for path in level.paths(name)]
     base, depth = min(level.bases), depth_of(min(level.bases))
     shared = set.intersection(*(set(level.inner[name]) for name in names))
     hold = "the same folders" if shared and len(shared) == len(found) else "other folders"
@@ -728,6 +727,7 @@ def _two_levels(level: Level) -> Interpretation | None:
         paths = [join(base, one) for one in ordered[: _MOST_ALONE if hold_splits or are_splits else 1]]
         what = "the images in {}" if hold_splits else "the folders in {} as classes"
         alone = [Reading(what.format(one), {"input": request.path(one)}) for one in paths]
+    marked = [path for name in names if names_annotations(name) for path in level.paths(name)]
     depths = "" if len(level.deep) == len(names) else "the images lie at different depths: "
     raise UnclearError(
         f"{depths}the folders {show_names(names)} hold {hold} ({show_names(found)}), so either may be the classes",

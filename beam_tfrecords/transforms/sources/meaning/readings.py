@@ -350,10 +350,10 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
     raise refuse(error, tree, request)
 
 
-def _move_images(lists: Sequence[str], found: Interpretation, tree: FolderTree, root: str | None) -> bool:
+def _move_images(lists: Sequence[str], found: Interpretation, tree: FolderTree, root: str) -> bool:
     """Whether lists of splits give images another split than their folders."""
     for path in lists if root else ():
-        for row in find_rows_of_images(storage.join(root or "", path), tree.image_names):
+        for row in find_rows_of_images(storage.join(root, path), tree.image_names):
             split = found.place(row.split()[0])[1]
             if split and split != split_of_list(path):
                 return True
@@ -361,56 +361,60 @@ def _move_images(lists: Sequence[str], found: Interpretation, tree: FolderTree, 
 
 
 def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:
-    """Raises an error if there are annotations or split lists next to class folders, because either may be meant."""
-    what = ""
-    # Without the root, nothing is suggested.
-    if are_annotated(tree, request):
-        what = "annotations of their images"
-    lists = name_split_lists(tree)
-    are_new = not found.has_splits or _move_images(lists, found, tree, request.root)
-    if not what and lists and request.needs.splits.are_auto and are_new:
-        is_read = (
-            request.root is None
-            or list_labels(tree, request) != []
-            or all(names_images(tree, request.root, path) for path in lists)
-        )
-        what = f"lists of splits ({', '.join(map(printable, lists))})" if is_read else ""
-    classes, root = _class_folders(found, tree), request.root or ""
-    used = {one.path for one in found.lists.values()}
-    companions = list[str]()
-    with suppress_refusals():
-        companions += () if what else (one for one in find_companions(tree, root, classes) if one not in used)
-    read = read_tables(tree, root) if root and not (what or companions) else {}
-    rows = []
-    # A single class is a question of its own.
-    if len(classes) != 1 and root and not (what or companions):
-        every = {**read, **read_tables(tree, root, list_lists(tree))}
-        companions = [*find_contradictions(every, tree, lambda path: found.place(path)[0])]
-        rows = [
-            Reading(
-                f"the rows of {one}", {**({} if is_table(one) else {"source": "csv"}), "input": storage.join(root, one)}
-            )
-            for one in companions
-        ]
-    companions = companions or [*find_descriptions(read, tree)]
-    if companions:
-        what = f"files that may annotate their images ({', '.join(map(printable, companions[:_MOST_NAMED]))})"
-    tables = [] if what else [*find_folder_labels(read, classes)]
-    if tables:
-        what = (
-            f"other labels of them ({'; '.join(tables[:_MOST_NAMED])}); a table with a row for each image gives these"
-        )
-    if not what and root:
-        lost = list[str]()
-        with suppress_refusals():
-            lost += find_lost(tree, root, [*found.bases])
-        what = f"files that may hold further images ({', '.join(map(printable, lost[:_MOST_NAMED]))})" if lost else ""
-    if what:
-        depth = depth_of(next(iter(found.bases)))
-        pattern = request.class_pattern(depth)
+    """Raises an error if files next to class folders say something else, because either may be meant."""
+    for what, rows in _find_doubts(found, tree, request):
+        pattern = request.class_pattern(depth_of(next(iter(found.bases))))
         pattern = pattern.replace("[^/]+)/", ".+)/[^/]+$") if found.is_nested else pattern
         folders = Reading("the folders as classes", {"label_pattern": pattern})
         error = UnclearError(f"the folders may be classes, but there are {what}", [folders], code="unclear_folders")
         refused = refuse(error, tree, request)
         are_read = any("label_column" in one.settings for one in refused.suggestions)
         raise RequestError(refused.message, [*([] if are_read else rows), *refused.suggestions], code=refused.code)
+
+
+def _find_doubts(found: Interpretation, tree: FolderTree, request: Request) -> Iterator[tuple[str, Sequence[Reading]]]:
+    """Yields what makes it doubtful that folders are classes, the surest first, with readings of it."""
+    root = request.root or ""
+    # Without the root, nothing is suggested.
+    if are_annotated(tree, request):
+        yield "annotations of their images", ()
+    lists = name_split_lists(tree)
+    are_new = request.needs.splits.are_auto and (not found.has_splits or _move_images(lists, found, tree, root))
+    if (
+        lists
+        and are_new
+        and (not root or list_labels(tree, request) or all(names_images(tree, root, path) for path in lists))
+    ):
+        yield f"lists of splits ({', '.join(map(printable, lists))})", ()
+    classes = _class_folders(found, tree)
+    used = {one.path for one in found.lists.values()}
+    companions, lost = list[str](), list[str]()
+    with suppress_refusals():
+        companions += (one for one in find_companions(tree, root, classes) if one not in used)
+    if companions:
+        yield _describe_files(companions), ()
+    if not root:
+        return
+    tables = read_tables(tree, root)
+    # A single class is a question of its own.
+    if len(classes) != 1:
+        every = {**tables, **read_tables(tree, root, list_lists(tree))}
+        unlike = {
+            path: {**({} if is_table(path) else {"source": "csv"}), "input": storage.join(root, path)}
+            for path in find_contradictions(every, tree, lambda path: found.place(path)[0])
+        }
+        if unlike:
+            yield _describe_files([*unlike]), [Reading(f"the rows of {path}", one) for path, one in unlike.items()]
+    if more := [*find_descriptions(tables, tree)]:
+        yield _describe_files(more), ()
+    if others := [*find_folder_labels(tables, classes)]:
+        shown = "; ".join(others[:_MOST_NAMED])
+        yield f"other labels of them ({shown}); a table with a row for each image gives these", ()
+    with suppress_refusals():
+        lost += find_lost(tree, root, [*found.bases])
+    if lost:
+        yield f"files that may hold further images ({', '.join(map(printable, lost[:_MOST_NAMED]))})", ()
+
+
+def _describe_files(paths: Sequence[str]) -> str:
+    return f"files that may annotate their images ({', '.join(map(printable, paths[:_MOST_NAMED]))})"

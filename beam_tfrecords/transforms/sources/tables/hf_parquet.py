@@ -386,8 +386,8 @@ def _choose_images(table: ParquetTable, schema: pa.Schema, settings: TableSettin
     mask = None
     if Content.MASK in needs.contents:
         # A label that is an image has a class for each pixel.
-        names = (*MASK_NAMES, *USUAL_LABELS)
-        mask = choose_mask(next(filter(None, found), ()), table, settings.mask_column, names)
+        usual = (*MASK_NAMES, *USUAL_LABELS)
+        mask = choose_mask(next(filter(None, found), ()), table, settings.mask_column, usual)
     others = [[name for name in names if name != mask] for names in found]
     images = name_images(next(filter(None, others), ()), table, settings, needs.images)
     if not images or images.get(IMAGE) == "":
