@@ -168,7 +168,7 @@ def _count_origins(stats: Stats) -> dict[str, int]:
     return {**taken, "converted": stats.total("written") + stats.total("dropped") - sum(taken.values())}
 
 
-def _find_dim(stats: Stats) -> dict[str, int]:
+def _count_reduced(stats: Stats) -> dict[str, int]:
     """Counts the images that were reduced to 8 bits, and finds their largest value; returns {} if there are none.
 
     Sensors with 10 to 14 bits leave the upper bits of 16 empty, so that their images become nearly black.
@@ -200,7 +200,7 @@ BUILD_METRICS: Mapping[str, BuildMetric] = {
     "failure_reasons": BuildMetric(Stats.failure_reasons),
     "stored_as_png": BuildMetric(_by("stored_as_png")),
     "kept_turned": BuildMetric(_total("kept_turned")),
-    "dim_images": BuildMetric(_find_dim),
+    "dim_images": BuildMetric(_count_reduced),
     "objects": BuildMetric(_by("objects")),
     "duplicates": BuildMetric(lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
     "near_duplicates": BuildMetric(_by("near")),

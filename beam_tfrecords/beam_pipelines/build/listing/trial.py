@@ -133,14 +133,16 @@ def trying_suggestions(spec: BuildSpec) -> Iterator[None]:
             raise error from refused.__cause__
         unnamed = "".join(f"; with a file of the colors' classes in `mask_colors`, {one}" for one in trial.unnamed[:1])
         # Of annotations, or of the only readings, users want to know why these are not read.
-        is_answered = unnamed or any(not coverage.trial.is_bare for _, coverage in tried)
-        why = [] if is_answered else [*trial.implausible]
-        if not (why or is_answered):
-            every = [(one, inner, one.settings.get("layout") == "detection") for one, inner in trial.refused]
-            why = [(one, inner) for one, inner, of_boxes in every if not tried or of_boxes or inner.code in _UNFIT]
+        why = trial.implausible or [
+            (one, inner)
+            for one, inner in trial.refused
+            if not tried or one.settings.get("layout") == "detection" or inner.code in _UNFIT
+        ]
         # A mapping that does not fit says nothing about the input, nor does a source without what its offer needs.
         left = (error.code, "missing_content")
         why = [(one, inner) for one, inner in why if inner.code not in left and "mapping" not in one.settings]
+        if unnamed or any(not coverage.trial.is_bare for _, coverage in tried):
+            why = []
         said = "".join(
             dict.fromkeys(f"; {one.meaning}: {_INPUT.sub('', inner.message)}" for one, inner in why[:_MOST_REASONS])
         )
