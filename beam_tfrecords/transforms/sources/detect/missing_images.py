@@ -25,7 +25,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import (
     show_images,
 )
 from beam_tfrecords.transforms.sources.detect.columns import Columns
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, normalize
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, likeness, normalize
 from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable, stem_of
@@ -36,7 +36,6 @@ from beam_tfrecords.transforms.sources.tables.joined_table import name_joined
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, first_cells
 from beam_tfrecords.transforms.stats import share_above
 
-_WORD = re.compile(r"[a-z]+")
 # Names of several images in one cell.
 _SEVERAL = re.compile(r"\.\w{3,4}\s*[|;,]\s*\S")
 
@@ -342,8 +341,7 @@ def _with_rivals(
             alike.setdefault(place, one)
     if len(alike) == 1:
         return [first]
-    words = {*_WORD.findall(stem_of(path).lower())}
-    ordered = sorted(alike, key=lambda place: -len(words & {*_WORD.findall(place.lower())}))
+    ordered = sorted(alike, key=lambda place: -likeness(stem_of(path), place)[0])
     return [dataclasses.replace(alike[place], meaning=f"the images in {place}") for place in ordered]
 
 

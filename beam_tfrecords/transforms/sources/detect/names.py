@@ -172,15 +172,19 @@ def match_names(names: Sequence[str], others: Sequence[str]) -> list[int]:
 
     As `cats_masks` for `Cats_images`, and `batch` for `batch.json` beside `batch-2`.
     """
-    words = [{*_PLAIN_WORDS.findall(other.lower())} for other in others]
     found = []
     for name in names:
-        of = {*_PLAIN_WORDS.findall(name.lower())}
-        shared = [(len(some & of), -len(some ^ of)) for some in words]
+        shared = [likeness(name, other) for other in others]
         if not others or not max(shared)[0] or shared.count(max(shared)) > 1:
             return []
         found.append(shared.index(max(shared)))
     return found if len({*found}) == len(found) else []
+
+
+def likeness(name: str, other: str) -> tuple[int, int]:
+    """Returns the number of words that two names share, and the negative number of words that only one of them has."""
+    words, others = ({*_PLAIN_WORDS.findall(one.lower())} for one in (name, other))
+    return len(words & others), -len(words ^ others)
 
 
 def plain_path(path: str) -> str:
