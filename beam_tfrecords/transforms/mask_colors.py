@@ -232,17 +232,26 @@ def _combine(rows: Sequence[_Row]) -> MaskColors:
 
 
 def read_mask_values(word: Any) -> tuple[tuple[int, int], ...]:
-    """Reads `255:1,128:0`, or a mapping: number in the file of a mask -> number in the record.
+    """Reads `255:1,0-127:0`, or a mapping: number or range of them in the file of a mask -> number in the record.
 
     Raises:
       ValueError: it is in another form, or has a number twice.
     """
     pairs = list(word.items()) if isinstance(word, Mapping) else [one.split(":") for one in str(word).split(",")]
-    numbers = [[number for one in pair if (number := _read_number(one)) is not None] for pair in pairs]
-    values = {pair[0]: pair[1] for pair in numbers if len(pair) == 2 and max(pair) <= _LARGEST}
-    if not values or len(values) < len(pairs) or any(len(pair) != 2 for pair in pairs):
-        raise ValueError("expected each number in the files with its number in the records, such as 255:1,128:0")
-    return tuple(sorted(values.items()))
+    values: list[tuple[int, int]] = []
+    for before, *after in pairs:
+        first, mark, last = str(before).partition("-")
+        words = (first, last if mark else first, *after)
+        start, end, *to = (_LARGEST + 1 if (number := _read_number(word)) is None else number for word in words)
+        if len(to) != 1 or max(start, end, *to) > _LARGEST or start > end:
+            values.clear()
+            break
+        values += ((number, to[0]) for number in range(start, end + 1))
+    if not values or len(dict(values)) < len(values):
+        raise ValueError(
+            "expected each number in the files with its number in the records, such as 255:1,128:0 or 0-127:0,128-255:1"
+        )
+    return tuple(sorted(values))
 
 
 def _is_void(name: str) -> bool:

@@ -243,7 +243,8 @@ class ImageSpec:
     )
     mask_values: tuple[tuple[int, int], ...] = setting(
         (),
-        help="numbers in the files of masks, each with its number in the records, such as 255:1,128:0",
+        help="numbers in the files of masks, each with its number in the records, such as 255:1,128:0, or ranges of "
+        "them, such as 0-127:0,128-255:1",
         group=IMAGES,
         read=read_mask_values,
         write=lambda values: {str(value): number for value, number in values} or None,

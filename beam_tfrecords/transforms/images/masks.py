@@ -128,13 +128,18 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
     return _look_up(values, spec.mask_values, str, "value", "mask_values")
 
 
-def find_numbers(data: bytes, spec: ImageSpec) -> list[int]:
-    """Returns the numbers that a mask has, sorted.
+def count_numbers(data: bytes, spec: ImageSpec) -> tuple[dict[int, int], dict[int, int]]:
+    """Returns the number of pixels with each number of a mask, and color -> number of those that a palette names.
 
     Raises:
       SampleError: as `read_mask`.
     """
-    return np.unique(read_mask(data, spec)).tolist()
+    numbers, pixels = np.unique(read_mask(data, spec), return_counts=True)
+    found = dict(zip(numbers.tolist(), pixels.tolist(), strict=True))
+    image = open_image(data, spec).image
+    palette = bytes(image.getpalette("RGB") or ()) if image.mode == "P" and not spec.mask_numbers else b""
+    colors = {number: palette[3 * number : 3 * number + 3] for number in found}
+    return found, {int.from_bytes(color, "little"): number for number, color in colors.items() if color}
 
 
 def read_numbers(data: bytes, spec: ImageSpec) -> np.ndarray:
@@ -157,13 +162,13 @@ def may_have_colors(data: bytes, spec: ImageSpec) -> bool:
 
 
 def find_tables(data: bytes, spec: ImageSpec, tables: Mapping[str, MaskColors]) -> tuple[int, list[str]] | None:
-    """Returns the number of a mask's colors, and the tables that have them all; None for a mask of numbers.
+    """Returns the number of a mask's colors, and the tables that have them all; None for numbers without a palette.
 
     Raises:
       SampleError: the mask cannot be read, or no table could give its pixels numbers.
     """
     file = _decode(data, spec)
-    if len(file.image.getbands()) == 1 or _is_grey(file.image):
+    if file.image.mode != "P" and (len(file.image.getbands()) == 1 or _is_grey(file.image)):
         return None
     colors = _pack_colors(file)
     return len(np.unique(colors)), [name for name, table in tables.items() if _table(table.numbers).take(colors).all()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import glob
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,15 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.build.checks.arrays import OF_IMAGES
 from beam_tfrecords.beam_pipelines.build.checks.classes import resolve_classes
+from beam_tfrecords.beam_pipelines.build.checks.masks import check_masks
 from beam_tfrecords.beam_pipelines.build.listing.class_lists import choose_classes
 from beam_tfrecords.errors import Reading, RequestError, SampleError
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
-from beam_tfrecords.transforms.mask_colors import NAMED, VOID, MaskColors, read_mask_colors
-from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, is_mask
+from beam_tfrecords.transforms.refs.sample_refs import is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
-from beam_tfrecords.transforms.service_faults import suppress_refusals
 from beam_tfrecords.transforms.sources.class_files import find_lists_of_numbers
 from beam_tfrecords.transforms.sources.inputs import folder_of_input, name_inputs
 from beam_tfrecords.transforms.sources.meaning.row_sidecars import TEMPLATE, group_by_split, is_table, name_split_inputs
@@ -43,18 +41,12 @@ _READ_BY_FILES = {
     "numpy": "the images of the NumPy files",
     "scans": "the images of the DICOM and NIfTI files",
 }
-# Images with more colors are photos.
-_MOST_COLORS = 256
 # Sources of annotated images.
 _ANNOTATED = frozenset({"yolo", "voc", "coco", "documents"})
 # Extensions of images with numbers that have no fixed white.
 _OF_NUMBERS = (".tif", ".tiff", ".pfm")
-# Extensions of tables of colors, and files of each to read in a folder.
-_OF_COLORS, _MOST_TABLES = (".txt", ".csv", ".json"), 8
-# Number of masks to open.
+# Number of images to open.
 _FIRST = 3
-# Number of masks among which to look for some that are not empty.
-_MOST_EMPTY = 64
 # Fewer boxes than this prove nothing about their format.
 _FEW = 8
 # With fewer objects, each may have a class of its own.
@@ -111,7 +103,7 @@ def check_listing(
     if left_out := listing.objects.left_out:
         tally.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
     check_annotations(spec, source, listing, tally)
-    _check_masks(spec, source, listing, tally)
+    check_masks(spec, source, listing, tally)
     tally.notes += _describe_scales(spec, listing)
     tally.notes += _describe_empty_splits(spec, listing)
     if spec.num_shards is not None:
@@ -258,97 +250,6 @@ def _describe_scales(spec: BuildSpec, listing: Listing) -> Iterator[str]:
             f"the numbers of each image decide which of them becomes black and white: {shown}; `layout=array,label` "
             "stores the numbers"
         )
-
-
-def _check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:
-    """Checks that the first masks have numbers, and adds a note if the numbers are 0 and 255.
-
-    Raises:
-      RequestError: they are photos, or have colors; offers the named table that has all colors.
-    """
-    is_known = spec.mask_class_names or spec.map or source.description.records or source.pipeline
-    if Content.MASK not in spec.required or is_known:
-        return
-    # Most requests have no masks, and need none of these modules here.
-    from beam_tfrecords.transforms.images.masks import find_numbers, find_tables, may_have_colors
-    from beam_tfrecords.transforms.listing.listing import read_refs
-    from beam_tfrecords.transforms.processes.isolation import isolated
-    from beam_tfrecords.transforms.refs.fetching import read_image
-
-    first = sorted(itertools.islice(read_refs(listing), _MOST_EMPTY), key=lambda ref: ref.key)
-    refs = [ref for ref in first if MASK in ref.images]
-    tables, counts, deep = dict[str, MaskColors](), list[int](), list[str]()
-    for ref in refs:
-        if len(counts) + len(deep) == _FIRST:
-            break
-        data = read_image(ref.images[MASK], size=0, max_file_size=spec.max_file_size)
-        if isinstance(data, SampleError):
-            return
-        if not may_have_colors(data, spec.image):
-            with isolated(find_numbers, spec.image_timeout) as find_all:
-                numbers = find_all(data, spec.image)
-            if numbers == [0]:
-                # Of images without a defect, say, masks are empty.
-                continue
-            if numbers == [0, 255] and not spec.image.mask_values:
-                tally.notes.append("the masks have the numbers 0 and 255; `mask_values=0:0,255:1` stores 255 as 1")
-            if isinstance(numbers, SampleError) or not numbers[-1] >> spec.image.mask_bit_depth:
-                return
-            deep.append(f"the mask of {printable(ref.key)} has the number {numbers[-1]}")
-            continue
-        if not counts:
-            tables = {name: read_mask_colors(name) for name in NAMED} | dict(_find_color_tables(spec, refs))
-        with isolated(find_tables, spec.image_timeout) as find:
-            found = find(data, spec.image, tables)
-        if found is None or isinstance(found, SampleError):
-            return
-        count, named = found
-        counts.append(count)
-        tables = {name: tables[name] for name in named}
-    where = f"`input={', '.join(spec.input)}`"
-    if deep:
-        raise RequestError(
-            f"{where}: {deep[0]}; 8 bits hold up to 255",
-            [Reading("masks of 16 bits", {"mask_bit_depth": 16})],
-            code="deep_masks",
-        )
-    if min(counts, default=0) > _MOST_COLORS:
-        raise RequestError(
-            f"{where}: the mask of {printable(refs[0].key)} has {counts[0]:,} colors, like a "
-            "photo; expected one number or one color for each class",
-            code="photos_as_masks",
-        )
-    if counts:
-        raise RequestError(
-            f"{where}: the masks have colors, for example the mask of {printable(refs[0].key)}, and nothing says which "
-            "class a color stands for; name a file with the classes of the colors in `mask_colors`",
-            [
-                # A known palette is a guess, which a table of the dataset answers. Black is seldom void.
-                Reading(f"the colors of {_describe_colors(name, tables[name])}", {"mask_colors": name})
-                for name in sorted(
-                    tables.keys() - NAMED or tables, key=lambda one: (dict(tables[one].numbers).get(0) == VOID, one)
-                )
-            ],
-            code="masks_of_colors",
-        )
-
-
-def _describe_colors(name: str, table: MaskColors) -> str:
-    names = ", ".join(map(printable, table.names[:_MOST_CHOICES]))
-    return f"{printable(storage.basename(name))} ({names}{', …' if len(table.names) > _MOST_CHOICES else ''})"
-
-
-def _find_color_tables(spec: BuildSpec, refs: Sequence[SampleRef]) -> Iterator[tuple[str, MaskColors]]:
-    """Yields the tables of colors in the folders of an input, and in and beside those of masks."""
-    masks = [storage.dirname(ref.images[MASK].uri) for ref in refs]
-    folders = dict.fromkeys(
-        [*map(folder_of_input, name_inputs(spec.input).paths), *masks, *map(storage.dirname, masks)]
-    )
-    for folder, extension in itertools.product(folders, _OF_COLORS):
-        with suppress_refusals():
-            for file in storage.list_files(f"{glob.escape(folder)}/*{extension}", limit=_MOST_TABLES):
-                with contextlib.suppress(ValueError):
-                    yield file.path, read_mask_colors(file.path)
 
 
 def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:

@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.sources.detect.box_columns import find_sides, has
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name, is_mask_name, may_be_label
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_names
 from beam_tfrecords.transforms.sources.detect.label_columns import Cells, find_labels, find_one_hot, find_words
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_of_another_split, split_in_name
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     find_levels,
     find_pixel_columns,
@@ -35,7 +35,7 @@ _MOST_ROWS, _MOST_CELLS, _SOME_ROWS = 20_000, 1_000_000, 1_000
 # Number of files to look at for images, and of cells that must lead to them.
 _MOST_FILES = 20_000
 _SPREAD = 7
-_MOST_SUGGESTIONS, _MOST_VALUES = 2, 4
+_MOST_SUGGESTIONS, _MOST_VALUES, _MOST_PLACES = 2, 4, 4
 # Columns that may name the images of an archive, and archives to try.
 _MOST_KEYS = 2
 # Among more columns without names, a suggested label would be a guess.
@@ -101,7 +101,10 @@ def _suggest_labels(
         others = others if is_few else {}
     found = [*find_labels(others, rows, repeats=repeats, are_named=not table.other_labels)]
     if table.other_labels and not any("label_columns" in labels for _, labels in found):
-        numbers = [name for name in unnamed if not counts(words := [*map(str, cells[name])]) and all_numbers(words)]
+        # Of a sequence of numbers after the image, some may happen to differ in all rows, as numbers of rows do.
+        after = table.columns[table.columns.index(image) :] if image in table.columns else ()
+        words = {name: [*map(str, cells[name])] for name in unnamed}
+        numbers = [name for name in unnamed if all_numbers(words[name]) and (name in after or not counts(words[name]))]
         found = [*all_as_numbers(numbers), *found] if {LABEL, *table.other_labels} <= {*numbers} else found
     found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
     suggestions = [Reading(meaning, {**images, **labels}) for meaning, labels in found]
@@ -194,12 +197,14 @@ def find_stems(
                 code="missing_header",
             )
         if common and column not in found:
-            best = min(map(_rank, common))
-            nearest = sorted(place for place in common if _rank(place) == best)
-            above = above_parts(storage.join(root, nearest[0][0]), root)
+            best = min(_likely(folder, table) for folder, _ in common)
+            # The nearest of the extensions in each folder that may be meant, and the nearest folder first.
+            ordered = sorted((place for place in common if _likely(place[0], table) == best), key=_rank)
+            nearest = dict(reversed(ordered))
+            above = above_parts(storage.join(root, ordered[0][0]), root)
             joined = [{"input": above, "join": [table.path], "join_key": [column]}] if above else []
-            paths = (posixpath.join(folder, f"{{{column}}}{extension}") for folder, extension in nearest)
-            found[column] = [*joined, *({"image_path": path} for path in paths)]
+            paths = [posixpath.join(folder, f"{{{column}}}{nearest[folder]}") for folder in reversed(nearest)]
+            found[column] = [*joined, *({"image_path": path} for path in paths[:_MOST_PLACES])]
         elif all(of_words) and column not in found:
             # The folders of splits have the images.
             folder = posixpath.commonpath([folder for some in of_words for folder, _ in some])
@@ -263,14 +268,19 @@ def _find_places(
     }
 
 
-def _rank(place: tuple[str, str]) -> tuple[bool, int, int, int]:
-    """Returns a folder's and an extension's place in the order of preference: masks have the names of their images."""
+def _likely(folder: str, table: Table) -> tuple[bool, bool]:
+    """Returns whether a folder is one of masks, which have the names of their images, or of another split's images."""
+    return any(map(is_annotation, folder.split("/"))), is_of_another_split(folder, split_in_name(stem_of(table.path)))
+
+
+def _rank(place: tuple[str, str]) -> tuple[int, int, int, str]:
+    """Returns the place of a folder and an extension in the order of preference."""
     folder, extension = place
     return (
-        any(map(is_annotation, folder.split("/"))),
         FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS),
         folder.count("/"),
         _EXTENSIONS.index(extension) if extension in _EXTENSIONS else len(_EXTENSIONS),
+        folder,
     )
 
 

@@ -93,6 +93,12 @@ def split_in_name(name: str) -> str | None:
     return splits.pop() if len(splits) == 1 else None
 
 
+def is_of_another_split(path: str, split: str | None) -> bool:
+    """Whether the path of a folder contains a split, but not this one; False if this one is unknown."""
+    found = {*map(split_in_name, path.split("/"))} - {None}
+    return bool(found) and split is not None and split not in found
+
+
 def named_split(name: str) -> tuple[str | None, bool]:
     """Returns `split_in_name`, and whether the name says little else: `val2017`, `test_images` or `mnist_test`."""
     split = split_in_name(name)

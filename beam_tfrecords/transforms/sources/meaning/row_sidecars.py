@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.sources.detect.label_columns import (
     find_one_hot,
     find_only_label,
 )
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_of_another_split, split_in_name
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, all_numbers
@@ -407,12 +407,6 @@ def _spread(values: Sequence[_Value]) -> list[_Value]:
     return [*values[:: max(len(values) // _SPREAD, 1)], values[-1]]
 
 
-def _is_of_another_split(path: str, split: str) -> bool:
-    """Whether the path of a folder contains a split other than the split of a list."""
-    found = set(map(split_in_name, path.split("/"))) - {None}
-    return bool(found) and split not in found
-
-
 def group_by_split(paths: Sequence[str]) -> list[list[str]]:
     """Groups lists or tables that differ only in their split; returns groups with the most splits first."""
     groups: dict[tuple[str, str], dict[str, str]] = {}
@@ -477,7 +471,7 @@ def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> 
     ranks = {
         one: (
             any(map(is_annotation, one.split("/"))),
-            _is_of_another_split(one, split),
+            is_of_another_split(one, split),
             not beside or not f"{one}/".startswith(f"{beside}/"),
             depth_of(one),
         )
