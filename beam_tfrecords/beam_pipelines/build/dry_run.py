@@ -201,7 +201,8 @@ def _make_plan(spec: BuildSpec) -> Plan:
     missing = describe_missing(
         {"splits": {split: {"classes": found} for split, found in classes.items()}, "spec": request}
     )
-    publishes = failed < listing.total and failed <= spec.max_failures * listing.total
+    samples = listing.total - failures.shared
+    publishes = failed < samples and failed <= spec.max_failures * samples
     estimates = _estimate_splits(spec, listing)
     ledger = make_ledger(spec, source, listing, tally, class_names, heads)
     notes = (*tally.notes, *describe_request(spec), *describe_moved_classes(spec, class_names.names, heads))
@@ -218,12 +219,11 @@ def _make_plan(spec: BuildSpec) -> Plan:
         *(f"note: {show_flags(note)}" for note in notes),
         *_describe_refs(refs),
         *_describe_shared(spec, failures.shared),
-        f"dry run: nothing was built or written; {most}{listing.total - failures.shared:,} samples would go to "
-        f"{spec.output}",
+        f"dry run: nothing was built or written; {most}{samples:,} samples would go to {spec.output}",
     ]
     return Plan(
         output=spec.output,
-        num_samples=listing.total - failures.shared,
+        num_samples=samples,
         estimates={split: estimate for split, estimate in estimates.items() if split},
         class_names=class_names.names,
         class_counts=classes,

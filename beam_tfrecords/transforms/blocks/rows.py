@@ -122,8 +122,8 @@ def merge_rows(refs: Iterable[SampleRef], counts: Counter[Key], *, split: str) -
     """Yields the sorted references, with the rows of each key merged into one sample.
 
     A merged sample has the labels and objects of all its rows; a column whose values differ becomes a list.
-    References that the source has rejected keep their own failures. If the rows of a key cannot be merged, all of them
-    are rejected.
+    References that the source has rejected keep their own failures. If the rows of a key cannot be merged, they are one
+    rejected sample.
 
     Args:
       refs: the references of a block.
@@ -134,23 +134,20 @@ def merge_rows(refs: Iterable[SampleRef], counts: Counter[Key], *, split: str) -
         rows = list(itertools.islice(group, MOST_OBJECTS + 1))
         if len(rows) > MOST_OBJECTS:
             failure = FailureReason.CONFLICTING_ROWS.value, f"more than {MOST_OBJECTS:,} rows of one sample"
-            yield from (
-                dataclasses.replace(row, failure=row.failure or failure) for row in itertools.chain(rows, group)
-            )
+            counts["merged", split] += MOST_OBJECTS + sum(1 for _ in group)
+            yield dataclasses.replace(rows[0], failure=failure)
             continue
         yield from (row for row in rows if row.failure)
         rows = [row for row in rows if not row.failure]
         if len(rows) < 2:
             yield from rows
             continue
+        counts["merged", split] += len(rows) - 1
         try:
-            merged = _merge(rows)
+            yield _merge(rows)
         except ValueError as error:
             failure = FailureReason.CONFLICTING_ROWS.value, f"rows of one sample have {error}"
-            yield from (dataclasses.replace(row, failure=failure) for row in rows)
-            continue
-        counts["merged", split] += len(rows) - 1
-        yield merged
+            yield dataclasses.replace(rows[0], failure=failure)
 
 
 def _merge(rows: Sequence[SampleRef]) -> SampleRef:

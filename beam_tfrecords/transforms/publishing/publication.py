@@ -126,7 +126,7 @@ class Publication:
 
     def find_causes(self, stats: Stats) -> Iterator[str]:
         """Yields what prevents publishing, in words: no records, or more failures or duplicates than allowed."""
-        listed = sum(self.listed.values())
+        listed = self._count_samples(stats)
         failed, filtered = stats.total("failed"), stats.total("filtered")
         share = f"{failed:,} of {listed:,} samples failed"
         are_few = failed <= self.max_failures * listed
@@ -146,9 +146,13 @@ class Publication:
         elif are_few:
             yield f"{share}; no record was written"
 
+    def _count_samples(self, stats: Stats) -> int:
+        """Returns the number of samples: rows of one image are one, and a member that is replaced is none."""
+        return sum(self.listed.values()) - stats.total("merged") - stats.total("replaced")
+
     def find_remedy(self, stats: Stats) -> dict[str, Any]:
         """Returns the settings with which the build publishes what it has written; none if it publishes or cannot."""
-        listed, failed = sum(self.listed.values()), stats.total("failed")
+        listed, failed = self._count_samples(stats), stats.total("failed")
         remedy: dict[str, Any] = {}
         if self.duplicates is Duplicates.FAIL and stats.total("duplicates", "groups"):
             remedy["duplicates"] = Duplicates.DROP.value

@@ -78,6 +78,13 @@ def resolve_arrays(spec: BuildSpec, source: Source, listing: Listing, tally: Tal
             elif isinstance(found, SampleError):
                 suggested = find(files, image) if files else []
                 failure, answers = found, [] if isinstance(suggested, SampleError) else suggested
+    different = sorted({channels for _, channels in kinds})
+    if len(different) > 1:
+        raise RequestError(
+            f"`input={', '.join(spec.input)}`: the first arrays have {' and '.join(map(str, different))} channels; "
+            "`channels` says which number a record has, and rejects the others",
+            code="unclear_array",
+        )
     if kinds:
         return _fill(spec, tally, np.result_type(*(kind for kind, _ in kinds)).name, kinds[0][1])
     detail = failure.detail if failure else "there is none"

@@ -45,6 +45,8 @@ _READ_BY_FILES = {
 _ANNOTATED = frozenset({"yolo", "voc", "coco", "documents"})
 # Extensions of images with numbers that have no fixed white.
 _OF_NUMBERS = (".tif", ".tiff", ".pfm")
+# Labels of rows that answer yes or no.
+_ANSWERS = frozenset({"0", "1"})
 # Number of images to open.
 _FIRST = 3
 # Fewer boxes than this prove nothing about their format.
@@ -102,6 +104,7 @@ def check_listing(
     spec.check_classes(listing.labels, chosen, has_others=has_others)
     if left_out := listing.objects.left_out:
         tally.notes.append(f"`classes` leaves out {left_out:,} object{'s'[: left_out != 1]} of other classes")
+    _check_answers(spec, listing, where)
     check_annotations(spec, source, listing, tally)
     check_masks(spec, source, listing, tally)
     tally.notes += _describe_scales(spec, listing)
@@ -249,6 +252,18 @@ def _describe_scales(spec: BuildSpec, listing: Listing) -> Iterator[str]:
         yield (
             f"the numbers of each image decide which of them becomes black and white: {shown}; `layout=array,label` "
             "stores the numbers"
+        )
+
+
+def _check_answers(spec: BuildSpec, listing: Listing, where: str) -> None:
+    """Refuses the classes 0 and 1 of all rows of an image: each row answers another question."""
+    is_said = spec.class_names is not None or spec.map is not None or not spec.group_rows
+    if not is_said and CLASSES & spec.required and {*map(str, listing.labels)} == _ANSWERS:
+        raise RequestError(
+            f"{where}: the labels of the rows of one image are 0 and 1, like answers to a question for each row, which "
+            "classes do not keep; expected a column with a class in each row, or a column for each question",
+            [Reading("the classes 0 and 1", {"class_names": ",".join(sorted(_ANSWERS))})],
+            code="answers_as_classes",
         )
 
 

@@ -437,7 +437,7 @@ def try_reading(spec: BuildSpec, facts: Facts | None = None) -> Trial | None:
 def _judge_all(refs: Sequence[SampleRef], spec: BuildSpec, *, shares_keys: bool) -> Trial | None:
     """Returns what all samples have; references with the same key are one sample if `shares_keys`. See `_judge`."""
     if shares_keys:
-        trial = _judge(refs, spec, is_whole=True)
+        trial = _judge(refs, spec, is_whole=True, shares_keys=True)
         keys = {(ref.split, ref.key) for ref in refs if ref.failure is None}
         return trial and dataclasses.replace(trial, samples=len(keys))
     # Only refused requests need this module here.
@@ -502,7 +502,9 @@ def _without_folder(ref: SampleRef, folder: str) -> SampleRef:
     return dataclasses.replace(ref, images=images)
 
 
-def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeated: int = 0) -> Trial | None:
+def _judge(
+    refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, shares_keys: bool = False, repeated: int = 0
+) -> Trial | None:
     """Returns what the samples have; None if too many of them are invalid."""
     layout = spec.stored
     # Records that are stored as they are have been checked.
@@ -512,20 +514,29 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     needs_label = bool(CLASSES & layout.required)
     has_one = layout.has_single_label
     needs_mask = Content.MASK in layout.required
-    failed = sum(
-        not _is_valid(ref, needs_label=needs_label, has_one=has_one)
+    samples = [(ref.split, ref.key) if shares_keys else number for number, ref in enumerate(refs)]
+    failed = {
+        sample
+        for sample, ref in zip(samples, refs, strict=True)
+        if not _is_valid(ref, needs_label=needs_label, has_one=has_one)
         or (needs_mask and not ref.objects and not any(map(is_mask, ref.images)))
-        for ref in refs
-    )
+    }
     # Rows are damaged here and there; what a column lacks, it lacks in the other rows too.
-    lacking = sum(ref.failure is None and not _has_values(ref, columns, classes) for ref in refs)
-    rejected = failed + lacking + repeated
+    lacking = {
+        sample
+        for sample, ref in zip(samples, refs, strict=True)
+        if ref.failure is None and not _has_values(ref, columns, classes)
+    }
+    total = len({*samples})
+    rejected = len(failed) + len(lacking) + repeated
     # A dataset without a record is never published.
-    is_empty = 0 < len(refs) <= failed + lacking
-    if is_empty or rejected > spec.max_failures * len(refs):
+    is_empty = 0 < total <= len(failed) + len(lacking)
+    if is_empty or rejected > spec.max_failures * total:
         is_blank = needs_label and any(ref.failure is None and None in ref.labels for ref in refs)
-        may_be_few = not is_empty and lacking <= spec.max_failures * len(refs)
-        _refuse_rejected(refs, rejected, may_be_few=may_be_few, may_be_words=is_blank and bool(spec.missing_values))
+        may_be_few = not is_empty and len(lacking) <= spec.max_failures * total
+        _refuse_rejected(
+            refs, rejected, total, may_be_few=may_be_few, may_be_words=is_blank and bool(spec.missing_values)
+        )
         return None
     trial = dataclasses.replace(Trial.of(refs, layout.required, is_whole=is_whole), failed=rejected)
     if spec.label_pattern or spec.class_names or trial.is_bare:
@@ -533,12 +544,15 @@ def _judge(refs: Sequence[SampleRef], spec: BuildSpec, *, is_whole: bool, repeat
     return trial
 
 
-def _refuse_rejected(refs: Sequence[SampleRef], rejected: int, *, may_be_few: bool, may_be_words: bool) -> None:
+def _refuse_rejected(
+    refs: Sequence[SampleRef], rejected: int, total: int, *, may_be_few: bool, may_be_words: bool
+) -> None:
     """Raises an error if more samples would be rejected than the request allows; offers to allow them.
 
     Args:
-      refs: the samples.
+      refs: the samples, or their rows.
       rejected: number of samples that would be rejected, also for a key that others have.
+      total: number of samples.
       may_be_few: whether the others may be what is meant.
       may_be_words: whether words for an empty cell may be the labels that are missing.
     """
@@ -547,7 +561,7 @@ def _refuse_rejected(refs: Sequence[SampleRef], rejected: int, *, may_be_few: bo
     if may_be_words:
         found.append(Reading("also words such as None and NA as classes", {"missing_values": ""}))
     are_masks = bool(reasons) and {code for _, (code, _) in reasons} == {FailureReason.MASK_MISSING.value}
-    share = share_above(rejected, len(refs))
+    share = share_above(rejected, total)
     if may_be_few and share <= (_MOST_UNMASKED if are_masks else _MOST_FAILED):
         meaning = "all images but those without a mask" if are_masks else "all samples but those that are rejected"
         found.append(Reading(meaning, {"max_failures": share}))

@@ -25,7 +25,13 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import (
     show_images,
 )
 from beam_tfrecords.transforms.sources.detect.columns import Columns
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, likeness, normalize
+from beam_tfrecords.transforms.sources.detect.names import (
+    is_annotation,
+    is_of_another_split,
+    likeness,
+    normalize,
+    split_in_name,
+)
 from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable, stem_of
@@ -176,6 +182,8 @@ def _describe_nearest(name: str, root: str) -> str:
     if storage.is_file(storage.join(folder, part)):
         # As images\\1.jpg, or 1.jpg/.
         return f"{shorten(folder)} has {shorten(part)}, but not as {shorten(name)}"
+    if storage.is_folder(storage.join(folder, part)):
+        return f"{shorten(storage.join(folder, part))} is a folder"
     inside = [*storage.list_folders(folder), *(file.path for file in storage.list_files(storage.join(folder, "*")))]
     near = find_near(part, {storage.basename(path) for path in inside})
     return f"{shorten(folder)} has no {shorten(part)}{f', but {shorten(near)}' if near else ''}"
@@ -331,8 +339,10 @@ def _with_rivals(
 ) -> list[Reading]:
     """Returns a reading, and those by other folders with images of the same names, such as cropped ones.
 
-    Folders of masks are none of these. The folder that shares most words with the name of the file comes first.
+    Folders of masks or of another split are none of these. The folder that shares most words with the name of the file
+    comes first.
     """
+    split = split_in_name(stem_of(path))
     alike = {first.settings[setting]: first}
     for one in itertools.islice(others, _MOST_RIVALS):
         place = one.settings.get(setting, "") if isinstance(one, Reading) else ""
@@ -341,7 +351,8 @@ def _with_rivals(
             alike.setdefault(place, one)
     if len(alike) == 1:
         return [first]
-    ordered = sorted(alike, key=lambda place: -likeness(stem_of(path), place)[0])
+    own = [one for one in alike if not is_of_another_split(one.removeprefix(storage.dirname(path)), split)]
+    ordered = sorted(own or alike, key=lambda place: -likeness(stem_of(path), place)[0])
     return [dataclasses.replace(alike[place], meaning=f"the images in {place}") for place in ordered]
 
 

@@ -75,6 +75,7 @@ class MaskFiles:
         self._is_shared = f"{root.folder.rstrip('/')}/".startswith(f"{self.folder}/")
         self.used: set[str] = set()
         self._examples: list[str] = []
+        self._several: Sequence[storage.FileEntry] = ()
 
     def is_mask(self, path: str) -> bool:
         """Whether a listed file is a mask."""
@@ -98,6 +99,7 @@ class MaskFiles:
             name = self._by_plain_path.get(plain_file(name)) or name
         found = self.masks.get(name, ())
         if len(found) != 1:
+            self._several = self._several or found
             what = (
                 f"several masks: {', '.join(sorted(printable(one.path) for one in found))}"
                 if found
@@ -167,6 +169,14 @@ class MaskFiles:
             what = f"no folder {self._part} with images" if self._part else what
             return RequestError(
                 f"{where}: no image has a mask, because there is {what} in {self.folder}", code="missing_masks"
+            )
+        if self._several:
+            shown = ", ".join(sorted(printable(one.path) for one in self._several))
+            extensions = sorted({posixpath.splitext(one.path)[1] for one in self._several})
+            return RequestError(
+                f"{where}: no image has a single mask; {printable(self._examples[0])} has {shown}",
+                [Reading(f"the images with the masks {one}", {"mask_suffix": one}) for one in extensions],
+                code="missing_masks",
             )
         names = [posixpath.basename(name) + self._suffix for name in self.masks]
         is_whole = self.name == MASK

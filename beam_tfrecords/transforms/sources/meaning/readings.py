@@ -43,6 +43,7 @@ from beam_tfrecords.transforms.sources.meaning.companions import (
 from beam_tfrecords.transforms.sources.meaning.layouts import interpret
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import are_masks, find_drawn, find_drawn_ends
 from beam_tfrecords.transforms.sources.meaning.row_sidecars import (
+    TEMPLATE,
     find_contradictions,
     find_descriptions,
     find_folder_labels,
@@ -405,7 +406,8 @@ def _find_doubts(found: Interpretation, tree: FolderTree, request: Request) -> I
         }
         if unlike:
             yield _describe_files([*unlike]), [Reading(f"the rows of {path}", one) for path, one in unlike.items()]
-    if more := [*find_descriptions(tables, tree)]:
+    broken = [path for path in list_tables(tree)[:_MOST_LISTS] if path not in tables and not TEMPLATE.search(path)]
+    if more := [*find_descriptions(tables, tree), *(path for path in broken if names_images(tree, root, path))]:
         yield _describe_files(more), ()
     if others := [*find_folder_labels(tables, classes)]:
         shown = "; ".join(others[:_MOST_NAMED])

@@ -232,7 +232,7 @@ def _open(path: str, settings: TableSettings, *, has_rest: bool) -> TextTable:
         first = itertools.islice(table.read(lines), _ROWS) if is_data else ()
         rows = [row[1] for row in first if not isinstance(row, InvalidRow)]
     if is_data:
-        names, other_labels = _name_columns(path, rows or [cells])
+        names, other_labels = _name_columns(path, [cells, *rows])
         notes.append(f"{printable(storage.basename(path))}: no header, read as the columns {', '.join(names)}")
     if names.count("") > 1:
         # Programs write a comma for each column without a name.
