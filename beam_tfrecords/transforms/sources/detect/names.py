@@ -173,6 +173,11 @@ def is_mask_folder(name: str) -> bool:
     return (is_annotation(name) or names_annotations(name)) and _NO_MASKS.isdisjoint(_words(name))
 
 
+def ends_in_mask(name: str) -> bool:
+    """Whether the last word of a name is mask or masks, as in `lung masks`."""
+    return _words(name)[-1:] in (["mask"], ["masks"])
+
+
 def match_names(names: Sequence[str], others: Sequence[str]) -> list[int]:
     """Returns the place of the other name that has most words of each name; [] if these do not tell all apart.
 
@@ -210,7 +215,7 @@ def without_kind(name: str) -> str:
     """Removes words for images and masks from a folder's name: returns its split, "" or the whole name."""
     found = _SPLIT_AND_ANNOTATIONS.fullmatch(name.lower())
     split = split_in_name(found[1] if found else name)
-    return split or ("" if is_container(name) or is_annotation(name) else name)
+    return split or ("" if is_container(name) or is_annotation(name) or ends_in_mask(name) else name)
 
 
 def is_thing(name: str, among: Sequence[str]) -> bool:

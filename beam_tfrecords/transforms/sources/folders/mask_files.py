@@ -19,7 +19,7 @@ from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_pixels
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, object_mask
 from beam_tfrecords.transforms.sources.detect.mask_names import NUMBERED_MASK, find_suffixes, mask_end, mask_stem
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_path, plain_stem
+from beam_tfrecords.transforms.sources.detect.names import ends_in_mask, is_annotation, plain_path, plain_stem
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.image_files import with_masks
 from beam_tfrecords.transforms.sources.image_roots import own_roots
@@ -159,7 +159,7 @@ class MaskFiles:
             return f"/{self._part}" in f"/{relative}"
         if self._suffix:
             return mask_stem(relative, self._suffix).endswith(self._suffix)
-        return any(map(is_annotation, relative.split("/")[:-1]))
+        return any(is_annotation(name) or ends_in_mask(name) for name in relative.split("/")[:-1])
 
     def _refusal(self) -> RequestError:
         where = quote_input(self._root.listing)

@@ -297,11 +297,15 @@ def _refuse_twins(twins: Sequence[Twins], tree: FolderTree, request: Request) ->
     ]
     masks: list[Reading] = []
     if are_few and all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
-        drawn = {"mask_root": one_or_all([*map(request.path, families[-1])]), **twins[0].suffixes}
+        roots = [*map(request.path, families[-1])]
         masks = [
             dataclasses.replace(one, meaning=f"the images in {which} with their masks")
             for which, paths in itertools.islice(zip(shown[:-1], inputs, strict=False), _MOST_MASKS)
-            for one in (_with_masks(request, {"input": one_or_all(paths), **drawn}) if paths else ())
+            if paths
+            for drawn in [roots if len(paths) == len(roots) else [request.path("")]]
+            for one in _with_masks(
+                request, {"input": one_or_all(paths), "mask_root": one_or_all(drawn), **twins[0].suffixes}
+            )
         ]
     # Of pairs in several splits, no setting makes samples.
     are_named = all([*map(storage.basename, one.folders)] == folders for one in twins)
@@ -335,7 +339,9 @@ def _as_pairs(twins: Sequence[Twins], request: Request) -> list[Reading]:
     """Suggests joining the images of the folders that have one name."""
     families = [*zip(*(one.folders for one in twins), strict=True)]
     names = [re.sub(r"\W+", "_", storage.basename(family[0])).lower() for family in families]
-    are_photos = len(families) == 2 or not any(one.are_masks for one in twins)
+    # JPEG would change the numbers of masks.
+    have_masks = len(families) > 2 or any(is_mask_folder(storage.basename(family[0])) for family in families)
+    are_photos = not (have_masks and any(one.are_masks for one in twins))
     if request.root is None or not (are_photos and _TAKEN.isdisjoint(names)) or len({*names}) < len(names):
         return []
     paths = [_glob_folders(family, request) if len(twins) > 1 else [request.path(family[0])] for family in families]
