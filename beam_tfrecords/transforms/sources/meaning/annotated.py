@@ -187,8 +187,8 @@ def _note_twins(twins: Sequence[Twins], request: Request) -> str:
     folders = [path for one in twins for path in one.folders]
     joined = ", and `images` joins them" if _as_pairs(twins, request) else ""
     return (
-        f"the images in {show_names(folders)} have the same names; if they show the same things, they have no classes"
-        f"{joined}"
+        f"the images in {show_names(folders)} have the same names or numbers; if they show the same things, they have "
+        f"no classes{joined}"
     )
 
 

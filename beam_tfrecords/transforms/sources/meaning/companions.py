@@ -247,8 +247,12 @@ def names_images(tree: FolderTree, root: str, path: str) -> bool:
     """
     text = _read_start(storage.join(root, path))
     rows = [_WORDS.findall(row)[:_MOST_WORDS] for row in text.splitlines() if row.strip()]
-    places = [(folder, tree.names([folder])) for folder, held in tree.walk() if held.images][:_MOST_PLACES]
-    places = [*places, ("", [name for _, names in places for name in names])]
+    held = {folder: tree.names([folder]) for folder, held in tree.walk() if held.images}
+    some_held = [*held.items()][:_MOST_PLACES]
+    # Paths may begin at the input, or at its folders, such as those of splits.
+    starts = dict.fromkeys(["", *(folder.rpartition("/")[0] for folder in held)])
+    every = [name for _, names in some_held for name in names]
+    places = [*some_held, *((folder, every) for folder in [*starts][:_MOST_PLACES])]
     some = rows[1 : _MOST_ROWS + 1] or rows
     return bool(some) and all(
         any(_is_image(word, storage.join(root, folder), names) for word in row for folder, names in places)

@@ -260,7 +260,9 @@ def _describe_documents(found: Interpretation, tree: FolderTree, request: Reques
     """Describes the documents that name the class folders, which may be those of films or patients."""
     folders = _class_folders(found, tree) if request.root else []
     with suppress_refusals():
-        for path in find_documents_of_folders(tree, request.path(""), folders):
+        found_in = find_documents_of_folders(tree, request.path(""), folders)
+        # Files of class names have a note of their own.
+        for path in (one for one in found_in if not is_class_file(posixpath.basename(one))):
             yield f"{printable(path)}, which names the folders"
 
 
@@ -353,10 +355,17 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
 
 def _move_images(lists: Sequence[str], found: Interpretation, tree: FolderTree, root: str) -> bool:
     """Whether lists of splits give images another split than their folders."""
+    places: dict[str, list[str]] = {}
+    for folder, held in tree.walk():
+        for _, name in held.names:
+            places.setdefault(name, []).append(join(folder, name))
     for path in lists if root else ():
         for row in find_rows_of_images(storage.join(root, path), tree.image_names):
-            split = found.place(row.split()[0])[1]
-            if split and split != split_of_list(path):
+            word = row.split()[0]
+            # Paths may begin at the folder of a split.
+            named = [one for one in places.get(posixpath.basename(word), ()) if f"/{one}".endswith(f"/{word}")]
+            splits = {found.place(one)[1] for one in named or [word]}
+            if len(splits) == 1 and not splits <= {None, split_of_list(path)}:
                 return True
     return False
 
