@@ -513,14 +513,15 @@ def _splits_without_classes(level: Level) -> Interpretation | None:
 
 
 def _splits_of_other_classes(level: Level) -> Interpretation | None:
-    """Raises an error if a split shares no class with the others, unless the request names the splits."""
+    """Raises an error if a split shares few of its classes with the others, unless the request names the splits."""
     names: dict[str | None, set[str]] = {}
     for base, split in level.bases.items():
         names.setdefault(split, set()).update(level.tree.below(base))
     alone = [
         base
         for base, split in level.bases.items()
-        if not any(names[split] & names[other] for other in names if other != split)
+        if 2 * len(names[split] & set().union(*(some for other, some in names.items() if other != split)))
+        < len(names[split])
     ]
     if len(names) < 2 or not alone or level.request.needs.splits.folders is not None:
         return None
@@ -534,12 +535,14 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
     first, depth = next(iter(inner.values())), depth_of(min(level.bases))
     are_shared = len(first) > 1 and all(one == first for one in inner.values()) and not any(map(is_known, first))
     pattern = level.request.class_pattern(depth + 1)
-    apart = [] if any("/" in base for base in splits) else [Reading(meaning, {"splits": write_splits(splits)})]
+    is_deep = any("/" in base for base in splits)
+    outer = {"label_pattern": level.request.class_pattern(depth)}
+    apart = [Reading(meaning, outer if is_deep else {"splits": write_splits(splits)})]
     left = _without(level.tree, level.request, others) if others else []
     shared = [Reading(f"the classes {_first(sorted(first))}", {"label_pattern": pattern})] if are_shared else []
     raise UnclearError(
-        f"the class folders in {show_names(alone)} differ from the class folders of the other splits; no class is in "
-        "all splits",
+        f"the class folders in {show_names(alone)} differ from the class folders of the other splits, which have less "
+        "than half of these classes",
         # Where other splits share their classes, folders with other names are none.
         [*shared, *(apart + left if len(alone) == len(level.bases) else left + apart)],
         code="classes_differ_by_split",
