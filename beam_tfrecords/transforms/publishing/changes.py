@@ -102,7 +102,9 @@ def _compare_counts(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterato
 
 
 def _compare_failures(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[GuardResult]:
-    before, now = (manifest["failures"] / max(1, manifest["listed"]) for manifest in (old, new))
+    # Rows of one image are one sample, and a member that is replaced is none.
+    samples = [one["listed"] - one.get("merged_rows", 0) - one.get("replaced_members", 0) for one in (old, new)]
+    before, now = (one["failures"] / max(1, count) for one, count in zip((old, new), samples, strict=True))
     limit = f"at most {spec.max_failure_rise:g} more"
     holds = now <= before + spec.max_failure_rise
     yield GuardResult(Guard.FAILURES, "share of failed samples", round(before, 6), round(now, 6), limit, holds)
