@@ -187,7 +187,12 @@ def find_stems(
         return [(key, {**one, "join_key": [key]}) for key in [*stems][:_MOST_KEYS] for one in join_archives(table)]
     found: dict[str, list[dict[str, Any]]] = {name: [{}] for name in known}
     for column, values in stems.items():
-        words = map(str, [*values[:: max(len(values) // _SPREAD, 1)], values[-1]])
+        words = [*map(str, [*values[:: max(len(values) // _SPREAD, 1)], values[-1]])]
+        files = [word.replace("\\", "/") for word in words]
+        if all(is_image_name(word) and stem_of(word) in places for word in files):
+            # No number of a row is the name of an image where a column has names of files.
+            found.setdefault(column, [{}])
+            continue
         of_words = [_find_places(word, root, places, usual) for word in words]
         common = set[tuple[str, str]].intersection(*of_words)
         if common and places.get(column) and any(map(str.isdecimal, column)):

@@ -301,10 +301,10 @@ def _choose(table: Table, columns: Columns, found: Reading | str | None) -> list
     if is_path or len(columns.images or columns.patterns) != 1:
         return [] if found is None else [found]
     cells, _ = read_cells(table)
-    image = [columns.image] if columns.image and isinstance(found, Reading) else []
+    image = [columns.image] if columns.image else []
     others = {name: some for name, some in cells.items() if name in image or name not in columns.needed}
     named: list[Reading | str] = []
-    for name, path in find_stems(table, others, known=image):
+    for name, path in find_stems(table, others, known=image if isinstance(found, Reading) else ()):
         if found and name in image:
             named.append(found)
         elif "image_path" in path:

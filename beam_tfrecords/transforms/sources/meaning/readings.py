@@ -411,7 +411,7 @@ def _find_doubts(found: Interpretation, tree: FolderTree, request: Request) -> I
         every = {**tables, **read_tables(tree, root, list_lists(tree))}
         unlike = {
             path: {**({} if is_table(path) else {"source": "csv"}), "input": storage.join(root, path)}
-            for path in find_contradictions(every, tree, lambda path: found.place(path)[0])
+            for path in find_contradictions(every, tree, found.place)
         }
         if unlike:
             yield _describe_files([*unlike]), [Reading(f"the rows of {path}", one) for path, one in unlike.items()]

@@ -28,12 +28,13 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, all_numbers
 from beam_tfrecords.transforms.sources.image_files import as_named
 from beam_tfrecords.transforms.sources.meaning.ledger import describe_ledger, find_unused
-from beam_tfrecords.transforms.sources.names import printable, stem_of
+from beam_tfrecords.transforms.sources.names import is_image_name, printable, stem_of
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.tables.cells import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.list_file import ListTable, has_names_only
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, TableFile, open_table
 from beam_tfrecords.transforms.sources.tables.text_table import name_alike
+from beam_tfrecords.transforms.splits import name_split
 
 # Number of tables to look at, of rows to read of each, and of values of a column.
 _MOST_TABLES = 8
@@ -208,6 +209,13 @@ def _find_images(opened: Tables, tree: FolderTree, root: str) -> dict[str, tuple
             name: [row[name] for row in rows] for name in named if name != LABEL or not isinstance(table, ListTable)
         }
         places = {name: place for name, values in cells.items() if (place := _find_place(values, path, tree, root))}
+        files = [
+            name for name, values in cells.items() if _are_files(values) and _name_images(values, tree.image_stems)
+        ]
+        if files and places.keys().isdisjoint(files):
+            # Whoever reads the table asks where these are; no number of a row is the name of another image.
+            found[path] = ({} if files[0] == IMAGE else {"image_column": files[0]}), ""
+            continue
         columns = choose_names({name: cells[name] for name in places})
         if len(columns) == 1:
             folder, ending = places[columns[0]]
@@ -269,13 +277,15 @@ def find_folder_labels(tables: Tables, folders: Sequence[str]) -> Iterator[str]:
             yield f"{printable(path)} has {labels[0]!r} of each {keys[0]!r}"
 
 
-def find_contradictions(tables: Tables, tree: FolderTree, class_of: Callable[[str], str | None]) -> Iterator[str]:
-    """Yields the tables that give images of one class folder different labels.
+def find_contradictions(
+    tables: Tables, tree: FolderTree, place: Callable[[str], tuple[str | None, str | None]]
+) -> Iterator[str]:
+    """Yields the tables that give images of one class folder different labels, or images another split than folders do.
 
     Args:
       tables: path -> table and first rows.
       tree: the folders.
-      class_of: returns the class that the folders give the image at a path.
+      place: returns the class and the split that the folders give the image at a path.
     """
     places: dict[str, list[str]] = {}
     for folder, held in tree.walk():
@@ -284,10 +294,12 @@ def find_contradictions(tables: Tables, tree: FolderTree, class_of: Callable[[st
     for path, (table, first) in tables.items():
         cells = {name: [row[name] for row in first] for name in table.columns}
         rows = [{str(value) for value in row} for row in zip(*cells.values(), strict=True)]
+        split = next((name for name in cells if is_split_name(name) and are_splits(cells[name])), None)
         for column, values in cells.items():
             label = find_only_label({name: one for name, one in cells.items() if name != column})
             labels: dict[str | None, set[str]] = {}
-            for number, value in enumerate(values if label else ()):
+            moved = False
+            for number, value in enumerate(values if label or split else ()):
                 *folders, name = str(value).replace("\\", "/").split("/")
                 named = places.get(posixpath.splitext(name)[0], [])
                 # Images of one name are told apart by their folders: in the path, in another cell, or the table's.
@@ -297,8 +309,11 @@ def find_contradictions(tables: Tables, tree: FolderTree, class_of: Callable[[st
                 ends = [sum(_ends(one, folders[at:]) for at in range(len(folders))) for one in known]
                 known = [one for one, count in zip(known, ends, strict=True) if count == max(ends)]
                 if len(known) == 1:
-                    labels.setdefault(class_of(known[0]), set()).add(str(cells[label or ""][number]))
-            if any(len(several) > 1 for several in labels.values()):
+                    said, placed = place(known[0])
+                    if label:
+                        labels.setdefault(said, set()).add(str(cells[label][number]))
+                    moved |= bool(split and placed) and name_split(str(cells[split or ""][number]).lower()) != placed
+            if moved or any(len(several) > 1 for several in labels.values()):
                 yield path
                 break
 
@@ -331,6 +346,11 @@ def find_descriptions(tables: Tables, tree: FolderTree) -> Iterator[str]:
 def _name_images(values: Sequence[Any], stems: Collection[str]) -> bool:
     """Whether cells name several of some images."""
     return sum(stem_of(str(one).replace("\\", "/")) in stems for one in values) >= _LEAST_NAMED
+
+
+def _are_files(values: Sequence[Any]) -> bool:
+    """Whether all cells are names of images with extensions."""
+    return all(isinstance(one, str) and is_image_name(one) for one in values)
 
 
 def _are_fractions(values: Sequence[Any]) -> bool:

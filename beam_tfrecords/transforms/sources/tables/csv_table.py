@@ -211,10 +211,11 @@ def _open(path: str, settings: TableSettings, *, has_rest: bool) -> TextTable:
     if delimiter is None:
         delimiter, unusual = _find_delimiter(path, start.decode(encoding, "replace"))
         notes += unusual
-    later = [
-        cell for line in _lines(start.decode(encoding, "replace"))[1:] for cell in line.split(delimiter)[1:] if cell
-    ]
+    first = _lines(start.decode(encoding, "replace"))
+    later = [cell for line in first[1:] for cell in line.split(delimiter)[1:] if cell]
     are_spaced = any(map(is_image_name, later)) and all(cell.startswith(" ") for cell in later)
+    # A quote behind a space would be a part of the text.
+    are_spaced |= all(f'{delimiter} "' in line for line in filter(str.strip, first[:-1] or first))
     table = CsvTable(path, (), encoding=encoding, delimiter=delimiter)
     with open_lines(path, encoding) as lines:
         header, comments = next(table.read(lines), None), 0
@@ -229,8 +230,8 @@ def _open(path: str, settings: TableSettings, *, has_rest: bool) -> TextTable:
         _, cells = header
         names, other_labels = tuple(cell.strip() for cell in cells), list[str]()
         is_data = _looks_like_data(names)
-        first = itertools.islice(table.read(lines), _ROWS) if is_data else ()
-        rows = [row[1] for row in first if not isinstance(row, InvalidRow)]
+        others = itertools.islice(table.read(lines), _ROWS) if is_data else ()
+        rows = [row[1] for row in others if not isinstance(row, InvalidRow)]
     if is_data:
         names, other_labels = _name_columns(path, [cells, *rows])
         notes.append(f"{printable(storage.basename(path))}: no header, read as the columns {', '.join(names)}")

@@ -12,6 +12,7 @@ import dataclasses
 import io
 import itertools
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -39,6 +40,8 @@ _CLASSES = "classes.txt"
 _MOST_JOINED = 1_000_000
 _ROWS = 50
 _EXTENSIONS = (".txt", ".lst", ".list")
+# As ICDAR writes the words of its images.
+_QUOTED = re.compile(r'[^",;|\t]+,\s*"(?:[^"]|"")*"\s*')
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -192,7 +195,9 @@ def _find_rest(lines: Sequence[str]) -> list[str | None]:
 
 
 def _are_csv(lines: Sequence[str], delimiter: str) -> bool:
-    """Whether lines are rows of two cells as `csv.writer` writes them."""
+    """Whether lines are rows of two cells as `csv.writer` writes them, or the second cell of each is quoted."""
+    if all(_QUOTED.fullmatch(line) for line in lines):
+        return True
     with contextlib.suppress(csv.Error):
         rows = list(csv.reader(lines, delimiter=delimiter))
         file = io.StringIO()
