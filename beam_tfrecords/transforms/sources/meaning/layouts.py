@@ -51,7 +51,14 @@ from beam_tfrecords.transforms.sources.meaning.annotated import all_are_classes,
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_labels import named_split_folders
 from beam_tfrecords.transforms.sources.registry import source_of_file
-from beam_tfrecords.transforms.splits import is_name, kinds_of_words, means_evaluation, split_of_folder, split_words
+from beam_tfrecords.transforms.splits import (
+    DEFAULT_SPLIT,
+    is_name,
+    kinds_of_words,
+    means_evaluation,
+    split_of_folder,
+    split_words,
+)
 
 _MOST_DEPTH = 20
 _MOST_ALONE = 3
@@ -517,12 +524,12 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
     names: dict[str | None, set[str]] = {}
     for base, split in level.bases.items():
         names.setdefault(split, set()).update(level.tree.below(base))
-    alone = [
-        base
-        for base, split in level.bases.items()
-        if 2 * len(names[split] & set().union(*(some for other, some in names.items() if other != split)))
-        < len(names[split])
-    ]
+    alone = []
+    for base, split in level.bases.items():
+        known = names[split] & set[str]().union(*(some for other, some in names.items() if other != split))
+        # A split for evaluation may lack classes, but training seldom lacks most of its classes.
+        is_odd = split not in (None, DEFAULT_SPLIT) and 2 * len(known) < len(names[split])
+        alone += [base] if is_odd or not known else []
     if len(names) < 2 or not alone or level.request.needs.splits.folders is not None:
         return None
     others = [base for base in alone if level.bases[base] != "train"]
