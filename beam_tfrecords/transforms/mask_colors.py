@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -232,26 +233,28 @@ def _combine(rows: Sequence[_Row]) -> MaskColors:
 
 
 def read_mask_values(word: Any) -> tuple[tuple[int, int], ...]:
-    """Reads `255:1,0-127:0`, or a mapping: number or range of them in the file of a mask -> number in the record.
+    """Reads `255:1,0-127:0`, or a mapping: number or range in the file of a mask -> number in the record.
 
     Raises:
       ValueError: it is in another form, or has a number twice.
     """
     pairs = list(word.items()) if isinstance(word, Mapping) else [one.split(":") for one in str(word).split(",")]
-    values: list[tuple[int, int]] = []
-    for before, *after in pairs:
-        first, mark, last = str(before).partition("-")
-        words = (first, last if mark else first, *after)
-        start, end, *to = (_LARGEST + 1 if (number := _read_number(word)) is None else number for word in words)
-        if len(to) != 1 or max(start, end, *to) > _LARGEST or start > end:
-            values.clear()
-            break
-        values += ((number, to[0]) for number in range(start, end + 1))
-    if not values or len(dict(values)) < len(values):
+    found = [_expand(*pair) if len(pair) == 2 else [] for pair in pairs]
+    values = [*itertools.chain.from_iterable(found)]
+    if not (found and all(found)) or len(dict(values)) < len(values):
         raise ValueError(
             "expected each number in the files with its number in the records, such as 255:1,128:0 or 0-127:0,128-255:1"
         )
     return tuple(sorted(values))
+
+
+def _expand(word: Any, number: Any) -> list[tuple[int, int]]:
+    """Returns each number of a range such as `0-127`, or the only one, with its number; [] for another form."""
+    first, mark, last = str(word).partition("-")
+    start, end, to = map(_read_number, (first, last if mark else first, number))
+    if start is None or end is None or to is None or max(end, to) > _LARGEST:
+        return []
+    return [(one, to) for one in range(start, end + 1)]
 
 
 def _is_void(name: str) -> bool:

@@ -50,7 +50,7 @@ def test_kept_files_with_an_orientation_are_counted_and_the_ways_out_are_right(t
 
 
 RAMP = np.linspace(0, 4095, 24 * 32 * 3).reshape(24, 32, 3)
-# What the pictures are -> the pictures, the largest stored value of the last one, and the number that have 16 bits.
+# Name of the case -> pictures, largest stored value of the last picture, number of pictures with 16 bits.
 DEPTHS = {
     "most are dim": ([RAMP, RAMP, RAMP, RAMP * 16], 255, 4),
     "of one channel": ([RAMP[..., :1]] * 3, 15, 3),

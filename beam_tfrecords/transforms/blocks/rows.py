@@ -144,10 +144,11 @@ def merge_rows(refs: Iterable[SampleRef], counts: Counter[Key], *, split: str) -
             continue
         counts["merged", split] += len(rows) - 1
         try:
-            yield _merge(rows)
+            sample = _merge(rows)
         except ValueError as error:
             failure = FailureReason.CONFLICTING_ROWS.value, f"rows of one sample have {error}"
-            yield dataclasses.replace(rows[0], failure=failure)
+            sample = dataclasses.replace(rows[0], failure=failure)
+        yield sample
 
 
 def _merge(rows: Sequence[SampleRef]) -> SampleRef:

@@ -129,7 +129,7 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
 
 
 def count_numbers(data: bytes, spec: ImageSpec) -> tuple[dict[int, int], dict[int, int]]:
-    """Returns the number of pixels with each number of a mask, and color -> number of those that a palette names.
+    """Returns number -> pixels of a mask, and the color in its palette -> number.
 
     Raises:
       SampleError: as `read_mask`.
@@ -162,13 +162,13 @@ def may_have_colors(data: bytes, spec: ImageSpec) -> bool:
 
 
 def find_tables(data: bytes, spec: ImageSpec, tables: Mapping[str, MaskColors]) -> tuple[int, list[str]] | None:
-    """Returns the number of a mask's colors, and the tables that have them all; None for numbers without a palette.
+    """Returns the number of a mask's colors, and the tables that have them all; None for a mask of numbers.
 
     Raises:
       SampleError: the mask cannot be read, or no table could give its pixels numbers.
     """
     file = _decode(data, spec)
-    if file.image.mode != "P" and (len(file.image.getbands()) == 1 or _is_grey(file.image)):
+    if len(file.image.getbands()) == 1 or _is_grey(file.image):
         return None
     colors = _pack_colors(file)
     return len(np.unique(colors)), [name for name, table in tables.items() if _table(table.numbers).take(colors).all()]

@@ -102,12 +102,17 @@ def _compare_counts(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterato
 
 
 def _compare_failures(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[GuardResult]:
-    # Rows of one image are one sample, and a member that is replaced is none.
-    samples = [one["listed"] - one.get("merged_rows", 0) - one.get("replaced_members", 0) for one in (old, new)]
-    before, now = (one["failures"] / max(1, count) for one, count in zip((old, new), samples, strict=True))
+    before, now = map(_share_failed, (old, new))
     limit = f"at most {spec.max_failure_rise:g} more"
     holds = now <= before + spec.max_failure_rise
     yield GuardResult(Guard.FAILURES, "share of failed samples", round(before, 6), round(now, 6), limit, holds)
+
+
+def _share_failed(manifest: Manifest) -> float:
+    """Returns the share of failed samples: rows of one image count as one, and replaced members do not count."""
+    samples = manifest["listed"] - manifest.get("merged_rows", 0) - manifest.get("replaced_members", 0)
+    share: float = manifest["failures"] / max(1, samples)
+    return share
 
 
 def _compare_classes(old: Manifest, new: Manifest) -> Iterator[GuardResult]:

@@ -147,7 +147,7 @@ class Publication:
             yield f"{share}; no record was written"
 
     def _count_samples(self, stats: Stats) -> int:
-        """Returns the number of samples: rows of one image are one, and a member that is replaced is none."""
+        """Returns the number of samples: rows of one image count as one, and replaced members do not count."""
         return sum(self.listed.values()) - stats.total("merged") - stats.total("replaced")
 
     def find_remedy(self, stats: Stats) -> dict[str, Any]:

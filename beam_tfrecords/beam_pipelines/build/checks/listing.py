@@ -256,7 +256,7 @@ def _describe_scales(spec: BuildSpec, listing: Listing) -> Iterator[str]:
 
 
 def _check_answers(spec: BuildSpec, listing: Listing, where: str) -> None:
-    """Refuses the classes 0 and 1 of all rows of an image: each row answers another question."""
+    """Refuses labels of grouped rows that are only 0 and 1, because each row may answer a different question."""
     is_said = spec.class_names is not None or spec.map is not None or not spec.group_rows
     if not is_said and CLASSES & spec.required and {*map(str, listing.labels)} == _ANSWERS:
         raise RequestError(

@@ -1,4 +1,4 @@
-"""Checks that the first masks of a request have the numbers of classes."""
+"""Checks that the pixels of the first masks of a request are class numbers."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ _MOST_COLORS = 256
 _OF_COLORS, _MOST_TABLES, _MOST_CHOICES = (".txt", ".csv", ".json"), 8, 3
 # Number of masks to open, and number of masks among which to look for some that are not empty.
 _FIRST, _MOST_EMPTY = 6, 64
-# The numbers of classes fill more than this share of a mask; between them, and so far outside, are those of gray edges.
+# Minimum share of a mask's pixels that a class fills, minimum gap between class numbers, minimum number of gray values,
+# and how far these may lie outside the class numbers.
 _LEAST_SHARE, _LEAST_GAP, _FEWEST_GRAYS, _BEYOND = 0.05, 40, 5, 16
 
 
 def check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally) -> None:
-    """Checks that the first masks have numbers of classes; adds a note if the numbers may mean something else.
+    """Checks that the pixels of the first masks are class numbers; adds a note if they may mean something else.
 
     Raises:
-      RequestError: they are photos, or have colors, or palettes that differ; offers the named table that has all
-        colors.
+      RequestError: the masks are photos, cannot be read, have colors, or have palettes that disagree; offers the named
+        table that has all colors.
     """
     is_known = spec.mask_class_names or spec.map or source.description.records or source.pipeline
     if Content.MASK not in spec.required or is_known:
@@ -51,7 +52,7 @@ def check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally)
 
     first = sorted(itertools.islice(read_refs(listing), _MOST_EMPTY), key=lambda ref: ref.key)
     refs = [ref for ref in first if MASK in ref.images]
-    # Masks of different programs lie one after the other.
+    # Masks of one program are often next to each other in the list, so the masks to open are spread over it.
     order = dict.fromkeys([*range(0, len(refs), len(refs) // _FIRST + 1), *range(len(refs))])
     seen, palettes = dict[str, Mapping[int, int]](), dict[str, Mapping[int, int]]()
     tables, counts, faults = dict[str, MaskColors](), list[int](), list[SampleError]()
@@ -116,6 +117,7 @@ def check_masks(spec: BuildSpec, source: Source, listing: Listing, tally: Tally)
 
 
 def _refuse_deep(where: str, masks: Mapping[str, Mapping[int, int]], spec: BuildSpec) -> None:
+    """Raises an error if a number of a mask needs more bits than are stored."""
     for key, numbers in masks.items():
         if max(numbers) >> spec.image.mask_bit_depth:
             raise RequestError(
@@ -126,7 +128,12 @@ def _refuse_deep(where: str, masks: Mapping[str, Mapping[int, int]], spec: Build
 
 
 def _refuse_palettes(where: str, palettes: Mapping[str, Mapping[int, int]]) -> None:
-    """Raises an error if a color has different numbers in the palettes of some masks: key -> color -> number."""
+    """Raises an error if the palettes of two masks give a color different numbers.
+
+    Args:
+      where: start of the message.
+      palettes: key -> color -> number.
+    """
     known: dict[int, tuple[int, str]] = {}
     for key, numbers in palettes.items():
         for color, number in numbers.items():
@@ -143,7 +150,11 @@ def _refuse_palettes(where: str, palettes: Mapping[str, Mapping[int, int]]) -> N
 
 
 def _describe_numbers(masks: Mapping[str, Mapping[int, int]]) -> Iterator[str]:
-    """Yields notes on the numbers of masks that may not be those of classes: key -> number -> pixels."""
+    """Yields notes on numbers of masks that may not be class numbers.
+
+    Args:
+      masks: key -> number -> pixels.
+    """
     every = {number for numbers in masks.values() for number in numbers}
     if every == {0, 255}:
         yield "the masks have the numbers 0 and 255; `mask_values=0:0,255:1` stores 255 as 1"
@@ -162,7 +173,7 @@ def _describe_numbers(masks: Mapping[str, Mapping[int, int]]) -> Iterator[str]:
 
 
 def _have_grays(numbers: Mapping[int, int]) -> bool:
-    """Whether a mask has a few numbers far apart, and several numbers of few pixels between and beside these."""
+    """Whether a mask has a few frequent numbers far apart, and several rare numbers between or next to these."""
     ordered = sorted(numbers, key=lambda number: -numbers[number])
     least = _LEAST_SHARE * sum(numbers.values())
     main = sorted(number for place, number in enumerate(ordered) if place < 2 or numbers[number] >= least)

@@ -33,7 +33,7 @@ from beam_tfrecords.transforms.sources.description import BOX, CLASS, KEYPOINTS,
 
 # Role of what decides whether an object is ignored: other expressions may store it.
 _CONDITION = ("condition",)
-# A tuple for `isinstance`, which would build a union again for each value; a set for all values of a list at once.
+# `isinstance` takes the tuple, because Python would build a union for each value; the set tests whole lists at once.
 _CONTAINERS = (dict, list)
 _NESTED = frozenset(_CONTAINERS)
 # What is read of so many objects of a form, and of each for which their number has doubled, is noted.

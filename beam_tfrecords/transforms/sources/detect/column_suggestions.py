@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.sources.detect.box_columns import find_sides, has
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name, is_mask_name, may_be_label
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_names
 from beam_tfrecords.transforms.sources.detect.label_columns import Cells, find_labels, find_one_hot, find_words
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_of_another_split, split_in_name
+from beam_tfrecords.transforms.sources.detect.names import rank_folder, split_in_name
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     find_levels,
     find_pixel_columns,
@@ -101,7 +101,7 @@ def _suggest_labels(
         others = others if is_few else {}
     found = [*find_labels(others, rows, repeats=repeats, are_named=not table.other_labels)]
     if table.other_labels and not any("label_columns" in labels for _, labels in found):
-        # Of a sequence of numbers after the image, some may happen to differ in all rows, as numbers of rows do.
+        # The values of a column after the image may happen to be unique, like row numbers.
         after = table.columns[table.columns.index(image) :] if image in table.columns else ()
         words = {name: [*map(str, cells[name])] for name in unnamed}
         numbers = [name for name in unnamed if all_numbers(words[name]) and (name in after or not counts(words[name]))]
@@ -173,7 +173,7 @@ def find_stems(
       repeats: whether several rows may have the same image.
       known: columns that are known to lead to images, by settings of their own.
     """
-    root, sides = storage.dirname(table.path), find_sides([*cells])
+    root, sides, split = storage.dirname(table.path), find_sides([*cells]), split_in_name(stem_of(table.path))
     # A class name may also be a file name.
     stems = {
         name: values
@@ -190,7 +190,7 @@ def find_stems(
         words = [*map(str, [*values[:: max(len(values) // _SPREAD, 1)], values[-1]])]
         files = [word.replace("\\", "/") for word in words]
         if all(is_image_name(word) and stem_of(word) in places for word in files):
-            # No number of a row is the name of an image where a column has names of files.
+            # A column of file names decides; row numbers must not name images.
             found.setdefault(column, [{}])
             continue
         of_words = [_find_places(word, root, places, usual) for word in words]
@@ -202,13 +202,16 @@ def find_stems(
                 code="missing_header",
             )
         if common and column not in found:
-            best = min(_likely(folder, table) for folder, _ in common)
-            # The nearest of the extensions in each folder that may be meant, and the nearest folder first.
-            ordered = sorted((place for place in common if _likely(place[0], table) == best), key=_rank)
-            nearest = dict(reversed(ordered))
-            above = above_parts(storage.join(root, ordered[0][0]), root)
+            ranks = {folder: rank_folder(folder, split) for folder, _ in common}
+            best = min(ranks.values())
+            # The first extension of each folder is enough.
+            nearest: dict[str, str] = {}
+            for folder, extension in sorted(common, key=_rank):
+                if ranks[folder] == best:
+                    nearest.setdefault(folder, extension)
+            above = above_parts(storage.join(root, next(iter(nearest))), root)
             joined = [{"input": above, "join": [table.path], "join_key": [column]}] if above else []
-            paths = [posixpath.join(folder, f"{{{column}}}{nearest[folder]}") for folder in reversed(nearest)]
+            paths = [posixpath.join(folder, f"{{{column}}}{extension}") for folder, extension in nearest.items()]
             found[column] = [*joined, *({"image_path": path} for path in paths[:_MOST_PLACES])]
         elif all(of_words) and column not in found:
             # The folders of splits have the images.
@@ -271,11 +274,6 @@ def _find_places(
         for folder, extension in usual
         if storage.is_file(storage.join(root, posixpath.join(folder, word + extension)))
     }
-
-
-def _likely(folder: str, table: Table) -> tuple[bool, bool]:
-    """Returns whether a folder is one of masks, which have the names of their images, or of another split's images."""
-    return any(map(is_annotation, folder.split("/"))), is_of_another_split(folder, split_in_name(stem_of(table.path)))
 
 
 def _rank(place: tuple[str, str]) -> tuple[int, int, int, str]:

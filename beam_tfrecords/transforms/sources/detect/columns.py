@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -36,9 +35,6 @@ from beam_tfrecords.transforms.sources.tables.cells import is_pattern, pattern_c
 from beam_tfrecords.transforms.sources.tables.object_cells import ObjectColumns, find_objects
 from beam_tfrecords.transforms.sources.tables.table import Table, available, first_cells
 from beam_tfrecords.transforms.sources.tables.table_settings import LabelType, TableSettings
-
-# Run lengths of a mask: `start length` in turn.
-_RUNS = re.compile(r"\s*\d+ +\d+(?: +\d+)*\s*$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,8 +223,7 @@ def _choose_masks(
     masks = find_masks(table, settings, needs, _label_of_objects(table, settings), image=image)
     if masks is not None:
         alone = "" if masks.label else f", all of the class {masks.only!r}"
-        cells = first_cells(table, [masks.column])[masks.column]
-        order = ", runs down the columns" if any(_RUNS.match(str(one)) for one in cells) else ""
+        order = ", runs down the columns" if _role_of(table, masks.column) is Role.RUNS else ""
         taken.append(f"masks of objects from column {masks.column!r}{order}{alone}")
     return masks
 

@@ -339,8 +339,8 @@ def _with_rivals(
 ) -> list[Reading]:
     """Returns a reading, and those by other folders with images of the same names, such as cropped ones.
 
-    Folders of masks or of another split are none of these. The folder that shares most words with the name of the file
-    comes first.
+    Leaves out folders of masks and of another split. The folder that shares most words with the name of the file comes
+    first.
     """
     split = split_in_name(stem_of(path))
     alike = {first.settings[setting]: first}

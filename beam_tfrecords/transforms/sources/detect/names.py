@@ -94,9 +94,17 @@ def split_in_name(name: str) -> str | None:
 
 
 def is_of_another_split(path: str, split: str | None) -> bool:
-    """Whether the path of a folder contains a split, but not this one; False if this one is unknown."""
+    """Whether the path of a folder names a split other than this one; False if this split is unknown."""
     found = {*map(split_in_name, path.split("/"))} - {None}
     return bool(found) and split is not None and split not in found
+
+
+def rank_folder(path: str, split: str | None) -> tuple[bool, bool]:
+    """Ranks a folder that may hold the images of a split's table or list; the likely folders come first.
+
+    Folders of masks, which have the names of their images, come last, and folders of another split before these.
+    """
+    return any(map(is_annotation, path.split("/"))), is_of_another_split(path, split)
 
 
 def named_split(name: str) -> tuple[str | None, bool]:
@@ -179,7 +187,7 @@ def ends_in_mask(name: str) -> bool:
 
 
 def match_names(names: Sequence[str], others: Sequence[str]) -> list[int]:
-    """Returns the place of the other name that has most words of each name; [] if these do not tell all apart.
+    """Pairs each name with the other name that shares most words; returns their indices, or [] if a pair is unclear.
 
     As `cats_masks` for `Cats_images`, and `batch` for `batch.json` beside `batch-2`.
     """

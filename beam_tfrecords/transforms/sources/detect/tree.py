@@ -204,6 +204,15 @@ class FolderTree:
         return frozenset(posixpath.splitext(name)[0] for name in self.image_names)
 
     @functools.cached_property
+    def paths_by_stem(self) -> Mapping[str, list[str]]:
+        """The paths of the images that have each of these stems, likewise."""
+        paths: dict[str, list[str]] = {}
+        for folder, held in self.walk():
+            for _, name in held.names:
+                paths.setdefault(posixpath.splitext(name)[0], []).append(posixpath.join(folder, name))
+        return paths
+
+    @functools.cached_property
     def image_words(self) -> frozenset[str]:
         """The names of the images, without extensions and last words, too; plain numbers may be anything."""
         stems = {*self.image_stems, *map(thing_of, self.image_stems)}

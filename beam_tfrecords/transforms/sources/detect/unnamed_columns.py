@@ -16,7 +16,7 @@ IMAGE, LABEL, MASK, SPLIT = "image", "label", "mask", "split"
 UNNAMED = "column_"
 _CORNERS, _SIZES = ("xmin", "ymin", "xmax", "ymax"), ("x", "y", "width", "height")
 _IMAGE_SIZE = ("image_width", "image_height")
-# Largest share of boxes whose corners are turned.
+# Maximum share of boxes with swapped corners.
 _MOST_TURNED = 0.1
 # Among fewer rows, each may have a class of its own.
 _FEW = 20
@@ -104,7 +104,7 @@ def _find_box(columns: Sequence[Sequence[str]], image: int) -> Iterator[tuple[in
         return
     rows = zip(*(columns[number] for number in (*boxes[0], *itertools.chain(*sizes))), strict=True)
     numbers = [list(map(read_number, row)) for row in rows]
-    # A few corners may be turned; sizes are often smaller than the place of their corner.
+    # A few boxes may have swapped corners; sizes are often smaller than the coordinates before them.
     are_sizes = sum(third <= x or fourth <= y for x, y, third, fourth, *_ in numbers) > _MOST_TURNED * len(numbers)
     # A row of zeros stands for no box.
     fits = not are_sizes or all(min(third, fourth) > 0 for _, _, third, fourth, *_ in filter(any, numbers))

@@ -174,7 +174,7 @@ class MaskFiles:
             shown = ", ".join(sorted(printable(one.path) for one in self._several))
             extensions = sorted({posixpath.splitext(one.path)[1] for one in self._several})
             return RequestError(
-                f"{where}: no image has a single mask; {printable(self._examples[0])} has {shown}",
+                f"{where}: no image has exactly one mask; one image has {shown}",
                 [Reading(f"the images with the masks {one}", {"mask_suffix": one}) for one in extensions],
                 code="missing_masks",
             )

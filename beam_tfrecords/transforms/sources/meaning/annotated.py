@@ -298,15 +298,11 @@ def _refuse_twins(twins: Sequence[Twins], tree: FolderTree, request: Request) ->
     masks: list[Reading] = []
     if are_few and all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
         roots = [*map(request.path, families[-1])]
-        masks = [
-            dataclasses.replace(one, meaning=f"the images in {which} with their masks")
-            for which, paths in itertools.islice(zip(shown[:-1], inputs, strict=False), _MOST_MASKS)
-            if paths
-            for drawn in [roots if len(paths) == len(roots) else [request.path("")]]
-            for one in _with_masks(
-                request, {"input": one_or_all(paths), "mask_root": one_or_all(drawn), **twins[0].suffixes}
-            )
-        ]
+        for which, paths in itertools.islice(zip(shown[:-1], inputs, strict=False), _MOST_MASKS):
+            drawn = roots if len(paths) == len(roots) else [request.path("")]
+            settings = {"input": one_or_all(paths), "mask_root": one_or_all(drawn), **twins[0].suffixes}
+            found = _with_masks(request, settings) if paths else []
+            masks += [dataclasses.replace(one, meaning=f"the images in {which} with their masks") for one in found]
     # Of pairs in several splits, no setting makes samples.
     are_named = all([*map(storage.basename, one.folders)] == folders for one in twins)
     may_be = are_named and not (any(one.suffixes for one in twins) or any(map(names_annotations, folders)))

@@ -37,7 +37,7 @@ _OF_FILES = frozenset(
     }
 )  # fmt: skip
 _TABLES = (".csv", ".tsv")
-# Files whose rows may be in the order of the images, and the least number of images.
+# Extensions of files whose rows may follow the order of the images, and the minimum number of images.
 _IN_ORDER, _LEAST_IN_ORDER = (*LISTS, *_TABLES), 8
 _DOCUMENTS = (".json", ".xlsx", ".yaml", ".yml")
 # Numbers of files that are looked into, of their rows, of images that they name, and of words that a class has at most.
@@ -138,7 +138,8 @@ def _find_documents(tree: FolderTree, root: str) -> Iterator[str]:
 
 
 def _find_in_order(tree: FolderTree, root: str) -> Iterator[str]:
-    """Yields the texts and tables without names of images that have a row for each image, whose order tells which."""
+    """Yields the texts and tables that have one row per image but name no images, so that their order pairs them."""
+    names = tree.image_names | tree.image_stems
     paths = tree.find_others(lambda name: name.lower().endswith(_IN_ORDER) and not is_about_folder(name))
     known = sum(len(folder.names) for _, folder in tree.walk())
     for path in paths[:_MOST_DOCUMENTS]:
@@ -149,8 +150,7 @@ def _find_in_order(tree: FolderTree, root: str) -> Iterator[str]:
         rows = [row for row in _read_start(whole, _MOST_BYTES).splitlines() if row.strip()]
         # The first row may be a header.
         if counts & {len(rows), len(rows) - path.lower().endswith(_TABLES)}:
-            words = (map(posixpath.basename, _WORDS.findall(row)) for row in rows)
-            named = sum(not {*tree.image_names, *tree.image_stems}.isdisjoint(some) for some in words)
+            named = sum(not names.isdisjoint(map(posixpath.basename, _WORDS.findall(row))) for row in rows)
             if 2 * named < known:
                 yield path
 
@@ -247,12 +247,12 @@ def names_images(tree: FolderTree, root: str, path: str) -> bool:
     """
     text = _read_start(storage.join(root, path))
     rows = [_WORDS.findall(row)[:_MOST_WORDS] for row in text.splitlines() if row.strip()]
-    held = {folder: tree.names([folder]) for folder, held in tree.walk() if held.images}
-    some_held = [*held.items()][:_MOST_PLACES]
-    # Paths may begin at the input, or at its folders, such as those of splits.
-    starts = dict.fromkeys(["", *(folder.rpartition("/")[0] for folder in held)])
-    every = [name for _, names in some_held for name in names]
-    places = [*some_held, *((folder, every) for folder in [*starts][:_MOST_PLACES])]
+    folders = [folder for folder, held in tree.walk() if held.images]
+    held = [(folder, tree.names([folder])) for folder in folders[:_MOST_PLACES]]
+    # Paths may be relative to the input or to a folder in it, such as that of a split.
+    starts = dict.fromkeys(["", *map(posixpath.dirname, folders)])
+    every = [name for _, names in held for name in names]
+    places = [*held, *((folder, every) for folder in [*starts][:_MOST_PLACES])]
     some = rows[1 : _MOST_ROWS + 1] or rows
     return bool(some) and all(
         any(_is_image(word, storage.join(root, folder), names) for word in row for folder, names in places)

@@ -527,7 +527,7 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
     alone = []
     for base, split in level.bases.items():
         known = names[split] & set[str]().union(*(some for other, some in names.items() if other != split))
-        # A split for evaluation may lack classes, but training seldom lacks most of its classes.
+        # Training may have classes that another split lacks; most classes of another split should be in training.
         is_odd = split not in (None, DEFAULT_SPLIT) and 2 * len(known) < len(names[split])
         alone += [base] if is_odd or not known else []
     if len(names) < 2 or not alone or level.request.needs.splits.folders is not None:

@@ -43,7 +43,6 @@ from beam_tfrecords.transforms.sources.meaning.companions import (
 from beam_tfrecords.transforms.sources.meaning.layouts import interpret
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import are_masks, find_drawn, find_drawn_ends
 from beam_tfrecords.transforms.sources.meaning.row_sidecars import (
-    TEMPLATE,
     find_contradictions,
     find_descriptions,
     find_folder_labels,
@@ -52,12 +51,13 @@ from beam_tfrecords.transforms.sources.meaning.row_sidecars import (
     list_labels,
     list_lists,
     list_tables,
+    list_unread,
     name_label_lists,
     name_split_lists,
     read_tables,
     split_of_list,
 )
-from beam_tfrecords.transforms.sources.names import is_about_folder, printable
+from beam_tfrecords.transforms.sources.names import is_about_folder, printable, stem_of
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.source import Finish, Source
 from beam_tfrecords.transforms.sources.tally import Tally
@@ -261,7 +261,7 @@ def _describe_documents(found: Interpretation, tree: FolderTree, request: Reques
     folders = _class_folders(found, tree) if request.root else []
     with suppress_refusals():
         found_in = find_documents_of_folders(tree, request.path(""), folders)
-        # Files of class names have a note of their own.
+        # Another note covers files of class names.
         for path in (one for one in found_in if not is_class_file(posixpath.basename(one))):
             yield f"{printable(path)}, which names the folders"
 
@@ -355,15 +355,11 @@ def _refuse_drawn(found: Interpretation, tree: FolderTree, request: Request) -> 
 
 def _move_images(lists: Sequence[str], found: Interpretation, tree: FolderTree, root: str) -> bool:
     """Whether lists of splits give images another split than their folders."""
-    places: dict[str, list[str]] = {}
-    for folder, held in tree.walk():
-        for _, name in held.names:
-            places.setdefault(name, []).append(join(folder, name))
     for path in lists if root else ():
         for row in find_rows_of_images(storage.join(root, path), tree.image_names):
             word = row.split()[0]
-            # Paths may begin at the folder of a split.
-            named = [one for one in places.get(posixpath.basename(word), ()) if f"/{one}".endswith(f"/{word}")]
+            # Paths may be relative to the folder of a split.
+            named = [one for one in tree.paths_by_stem.get(stem_of(word), ()) if f"/{one}".endswith(f"/{word}")]
             splits = {found.place(one)[1] for one in named or [word]}
             if len(splits) == 1 and not splits <= {None, split_of_list(path)}:
                 return True
@@ -371,7 +367,7 @@ def _move_images(lists: Sequence[str], found: Interpretation, tree: FolderTree, 
 
 
 def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:
-    """Raises an error if files next to class folders say something else, because either may be meant."""
+    """Raises an error if files next to class folders annotate or contradict them, because either may be meant."""
     for what, rows in _find_doubts(found, tree, request):
         pattern = request.class_pattern(depth_of(next(iter(found.bases))))
         pattern = pattern.replace("[^/]+)/", ".+)/[^/]+$") if found.is_nested else pattern
@@ -383,9 +379,9 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
 
 
 def _find_doubts(found: Interpretation, tree: FolderTree, request: Request) -> Iterator[tuple[str, Sequence[Reading]]]:
-    """Yields what makes it doubtful that folders are classes, the surest first, with readings of it."""
+    """Yields reasons to doubt that the folders are classes, the strongest first, each with readings of the files."""
     root = request.root or ""
-    # Without the root, nothing is suggested.
+    # Without a root folder, only names can tell, and no file is offered.
     if are_annotated(tree, request):
         yield "annotations of their images", ()
     lists = name_split_lists(tree)
@@ -406,7 +402,7 @@ def _find_doubts(found: Interpretation, tree: FolderTree, request: Request) -> I
     if not root:
         return
     tables = read_tables(tree, root)
-    # A single class is a question of its own.
+    # Another check asks about a single class.
     if len(classes) != 1:
         every = {**tables, **read_tables(tree, root, list_lists(tree))}
         unlike = {
@@ -415,8 +411,8 @@ def _find_doubts(found: Interpretation, tree: FolderTree, request: Request) -> I
         }
         if unlike:
             yield _describe_files([*unlike]), [Reading(f"the rows of {path}", one) for path, one in unlike.items()]
-    broken = [path for path in list_tables(tree)[:_MOST_LISTS] if path not in tables and not TEMPLATE.search(path)]
-    if more := [*find_descriptions(tables, tree), *(path for path in broken if names_images(tree, root, path))]:
+    broken = (path for path in list_unread(tree, tables) if names_images(tree, root, path))
+    if more := [*find_descriptions(tables, tree), *broken]:
         yield _describe_files(more), ()
     if others := [*find_folder_labels(tables, classes)]:
         shown = "; ".join(others[:_MOST_NAMED])

@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.sources.detect.label_columns import (
     find_one_hot,
     find_only_label,
 )
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_of_another_split, split_in_name
+from beam_tfrecords.transforms.sources.detect.names import rank_folder, split_in_name
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import IMAGE, LABEL, SPLIT, all_numbers
@@ -187,7 +187,7 @@ def _group_lists(tree: FolderTree, root: str) -> list[list[str]]:
         are_positions = bool(names_no_label(name) or _POSITIONS.search(name))
         return are_positions, _CAPTIONS.search(name) is None, -len(paths), are_few
 
-    # A list of numbered class names labels no images, even where image names are numbers.
+    # A list of numbered class names does not label images, even if the images have numbers for names.
     lists = [path for path in list_lists(tree) if not _CLASS_LIST.fullmatch(posixpath.basename(path))]
     return sorted(group_by_split(lists[:_MOST_FILES]), key=rank)
 
@@ -213,7 +213,7 @@ def _find_images(opened: Tables, tree: FolderTree, root: str) -> dict[str, tuple
             name for name, values in cells.items() if _are_files(values) and _name_images(values, tree.image_stems)
         ]
         if files and places.keys().isdisjoint(files):
-            # Whoever reads the table asks where these are; no number of a row is the name of another image.
+            # Opening the table asks where these files are. A row number must not name another image.
             found[path] = ({} if files[0] == IMAGE else {"image_column": files[0]}), ""
             continue
         columns = choose_names({name: cells[name] for name in places})
@@ -253,11 +253,18 @@ def read_tables(tree: FolderTree, root: str, paths: Sequence[str] | None = None)
       root: path of their root folder.
       paths: paths of tables or lists; those of the tables by default.
     """
-    paths = list_tables(tree) if paths is None else paths
-    read = {
-        path: _read_first_rows(storage.join(root, path)) for path in paths[:_MOST_TABLES] if not TEMPLATE.search(path)
-    }
+    some = _choose_tables(list_tables(tree) if paths is None else paths)
+    read = {path: _read_first_rows(storage.join(root, path)) for path in some}
     return {path: found for path, found in read.items() if found is not None}
+
+
+def list_unread(tree: FolderTree, tables: Tables) -> list[str]:
+    """Returns the tables in the folders that `read_tables` found no valid rows in."""
+    return [path for path in _choose_tables(list_tables(tree)) if path not in tables]
+
+
+def _choose_tables(paths: Sequence[str]) -> list[str]:
+    return [path for path in paths[:_MOST_TABLES] if not TEMPLATE.search(path)]
 
 
 def find_folder_labels(tables: Tables, folders: Sequence[str]) -> Iterator[str]:
@@ -280,17 +287,13 @@ def find_folder_labels(tables: Tables, folders: Sequence[str]) -> Iterator[str]:
 def find_contradictions(
     tables: Tables, tree: FolderTree, place: Callable[[str], tuple[str | None, str | None]]
 ) -> Iterator[str]:
-    """Yields the tables that give images of one class folder different labels, or images another split than folders do.
+    """Yields the tables that give images of a class folder different labels, or another split than their folders do.
 
     Args:
       tables: path -> table and first rows.
       tree: the folders.
       place: returns the class and the split that the folders give the image at a path.
     """
-    places: dict[str, list[str]] = {}
-    for folder, held in tree.walk():
-        for _, name in held.names:
-            places.setdefault(posixpath.splitext(name)[0], []).append(posixpath.join(folder, name))
     for path, (table, first) in tables.items():
         cells = {name: [row[name] for row in first] for name in table.columns}
         rows = [{str(value) for value in row} for row in zip(*cells.values(), strict=True)]
@@ -300,26 +303,42 @@ def find_contradictions(
             labels: dict[str | None, set[str]] = {}
             moved = False
             for number, value in enumerate(values if label or split else ()):
-                *folders, name = str(value).replace("\\", "/").split("/")
-                named = places.get(posixpath.splitext(name)[0], [])
-                # Images of one name are told apart by their folders: in the path, in another cell, or the table's.
-                parts = {*(folders or rows[number]), posixpath.basename(posixpath.dirname(path))}
-                is_only = len(named) == 1 and not folders
-                known = [one for one in named if is_only or parts & {*one.split("/")[:-1]}]
-                ends = [sum(_ends(one, folders[at:]) for at in range(len(folders))) for one in known]
-                known = [one for one, count in zip(known, ends, strict=True) if count == max(ends)]
-                if len(known) == 1:
-                    said, placed = place(known[0])
-                    if label:
-                        labels.setdefault(said, set()).add(str(cells[label][number]))
-                    moved |= bool(split and placed) and name_split(str(cells[split or ""][number]).lower()) != placed
+                image = _locate(str(value), rows[number], path, tree)
+                if image is None:
+                    continue
+                said, placed = place(image)
+                if label:
+                    labels.setdefault(said, set()).add(str(cells[label][number]))
+                if split and placed:
+                    moved |= name_split(str(cells[split][number])) != placed
             if moved or any(len(several) > 1 for several in labels.values()):
                 yield path
                 break
 
 
+def _locate(cell: str, row: Collection[str], table: str, tree: FolderTree) -> str | None:
+    """Returns the path of the image that a cell names; None without one, or if several have the name.
+
+    Images of one name are told apart by their folders: in the cell, in another cell, or the table's own.
+
+    Args:
+      cell: the cell, which may be a path.
+      row: all cells of its row.
+      table: path of the table.
+      tree: the folders.
+    """
+    *folders, name = cell.replace("\\", "/").split("/")
+    named = tree.paths_by_stem.get(posixpath.splitext(name)[0], [])
+    parts = {*(folders or row), posixpath.basename(posixpath.dirname(table))}
+    is_only = len(named) == 1 and not folders
+    known = [one for one in named if is_only or parts & {*one.split("/")[:-1]}]
+    ends = [sum(_ends(one, folders[at:]) for at in range(len(folders))) for one in known]
+    known = [one for one, count in zip(known, ends, strict=True) if count == max(ends)]
+    return known[0] if len(known) == 1 else None
+
+
 def _ends(path: str, folders: Sequence[str]) -> bool:
-    """Whether the last folders of the path of an image are these."""
+    """Whether the folders in the path of an image end with these."""
     return path.split("/")[:-1][-len(folders) :] == [*folders]
 
 
@@ -349,7 +368,7 @@ def _name_images(values: Sequence[Any], stems: Collection[str]) -> bool:
 
 
 def _are_files(values: Sequence[Any]) -> bool:
-    """Whether all cells are names of images with extensions."""
+    """Whether all cells are file names of images."""
     return all(isinstance(one, str) and is_image_name(one) for one in values)
 
 
@@ -490,8 +509,7 @@ def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> 
     # folders last, because masks have the names of their images.
     ranks = {
         one: (
-            any(map(is_annotation, one.split("/"))),
-            is_of_another_split(one, split),
+            *rank_folder(one, split),
             not beside or not f"{one}/".startswith(f"{beside}/"),
             depth_of(one),
         )

@@ -214,7 +214,7 @@ def _open(path: str, settings: TableSettings, *, has_rest: bool) -> TextTable:
     first = _lines(start.decode(encoding, "replace"))
     later = [cell for line in first[1:] for cell in line.split(delimiter)[1:] if cell]
     are_spaced = any(map(is_image_name, later)) and all(cell.startswith(" ") for cell in later)
-    # A quote behind a space would be a part of the text.
+    # The csv module keeps a quote that follows a space as a part of the text.
     are_spaced |= all(f'{delimiter} "' in line for line in filter(str.strip, first[:-1] or first))
     table = CsvTable(path, (), encoding=encoding, delimiter=delimiter)
     with open_lines(path, encoding) as lines:

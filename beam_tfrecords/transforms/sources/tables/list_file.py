@@ -40,7 +40,7 @@ _CLASSES = "classes.txt"
 _MOST_JOINED = 1_000_000
 _ROWS = 50
 _EXTENSIONS = (".txt", ".lst", ".list")
-# As ICDAR writes the words of its images.
+# A line of ICDAR's word lists: an image and a quoted text.
 _QUOTED = re.compile(r'[^",;|\t]+,\s*"(?:[^"]|"")*"\s*')
 
 
