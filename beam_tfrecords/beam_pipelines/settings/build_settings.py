@@ -52,6 +52,7 @@ class BuildSettings(TypedDict, total=False):
     box_columns: Words
     box_format: Literal['auto', 'xyxy', 'xywh', 'cxcywh']
     box_unit: Literal['auto', 'pixels', 'shares']
+    run_order: Literal['columns', 'rows']
     window: Literal['file', 'full']
     join: Words
     join_key: Words

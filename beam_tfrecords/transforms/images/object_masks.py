@@ -67,7 +67,7 @@ def _find_outline(
     """Returns the run lengths of one object; `shared` keeps images that hold several objects."""
     if "runs" in found:
         try:
-            return unpack_runs(found["runs"], geometry.upright_size)
+            return unpack_runs(found, geometry.upright_size)
         except ValueError as error:
             raise invalid_mask(f"the run lengths of {label!r}: {error}") from error
     name, value = found["image"], found["value"]

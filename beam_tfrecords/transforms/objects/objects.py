@@ -51,6 +51,23 @@ class BoxUnit(str, enum.Enum):
     SHARES = "shares"
 
 
+class RunOrder(str, enum.Enum):
+    """Direction in which run lengths count the pixels of the upright image: down its COLUMNS, or along its ROWS."""
+
+    COLUMNS = "columns"
+    ROWS = "rows"
+
+    @property
+    def other(self) -> RunOrder:
+        """The other direction."""
+        return RunOrder.ROWS if self is RunOrder.COLUMNS else RunOrder.COLUMNS
+
+    @property
+    def words(self) -> str:
+        """The direction in words."""
+        return "down the columns" if self is RunOrder.COLUMNS else "along the rows"
+
+
 @dataclasses.dataclass(frozen=True)
 class Objects:
     """The annotated objects of an image, in the source's order. The n-th value of each attribute is of the n-th object.

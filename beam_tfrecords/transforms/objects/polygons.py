@@ -16,6 +16,8 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from beam_tfrecords.transforms.objects.objects import RunOrder
+
 # A polygon with fewer corners has no area.
 _LEAST_CORNERS = 3
 # Maximum number of characters of a compressed run length, 5 bits each; more do not fit into 32 bits.
@@ -97,8 +99,8 @@ def run_lengths(mask: np.ndarray) -> RunLengths:
     return RunLengths((height, width), np.diff(ends, prepend=0))
 
 
-def pack_runs(text: str) -> bytes:
-    """Packs the run lengths of a table: `start length` in turn, pixels counted from 1, column by column.
+def pack_runs(text: str, order: RunOrder = RunOrder.COLUMNS) -> bytes:
+    """Packs the run lengths of a table: `start length` in turn, pixels counted from 1, column by column or row by row.
 
     The size of the image, which these lack, is known once the image is read: `unpack_runs`.
 
@@ -122,7 +124,9 @@ def pack_runs(text: str) -> bytes:
             f"run {first + 1:,} starts at {starts[first]:.0f}, before the end of the run before it, "
             f"{ends[first - 1] - 1:.0f}; expected runs in order, counted from the first pixel of the image"
         )
-    return msgpack.packb({"runs": numbers.astype("<u4").tobytes()})
+    # Without the usual order, so that listings of earlier versions stay equal.
+    by_rows = {"order": order.value} if order is RunOrder.ROWS else {}
+    return msgpack.packb({"runs": numbers.astype("<u4").tobytes(), **by_rows})
 
 
 def pack_pixels(image: str, value: int | None = None) -> bytes:
@@ -141,13 +145,19 @@ def unpack_later(packed: bytes) -> Mapping[str, Any] | None:
     return msgpack.unpackb(packed) if packed and packed[0] & 0xF0 == 0x80 else None
 
 
-def unpack_runs(data: bytes, size: tuple[int, int]) -> RunLengths:
+def find_steps(packed: bytes) -> np.ndarray:
+    """Returns by how many pixels each run of `pack_runs` starts after the one before, [runs - 1]; empty for others."""
+    runs = (unpack_later(packed) or {}).get("runs", b"")
+    return np.diff(np.frombuffer(runs, "<u4")[::2].astype(np.int64))
+
+
+def unpack_runs(packed: Mapping[str, Any], size: tuple[int, int]) -> RunLengths:
     """Unpacks run lengths of `pack_runs` for an image of a size (height, width).
 
     Raises:
       ValueError: a run ends beyond the image.
     """
-    numbers = np.frombuffer(data, "<u4").astype(np.int64)
+    numbers = np.frombuffer(packed["runs"], "<u4").astype(np.int64)
     starts, lengths = numbers[::2] - 1, numbers[1::2]
     ends, (height, width) = starts + lengths, size
     if ends[-1] > height * width:
@@ -158,6 +168,8 @@ def unpack_runs(data: bytes, size: tuple[int, int]) -> RunLengths:
     counts = np.zeros(len(numbers) + 1, np.int64)
     counts[:-1:2], counts[1::2] = starts - np.concatenate([[0], ends[:-1]]), lengths
     counts[-1] = height * width - ends[-1]
+    if "order" in packed:
+        return run_lengths(RunLengths((width, height), counts).mask().T)
     return RunLengths(size, counts)
 
 

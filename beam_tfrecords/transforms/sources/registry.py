@@ -50,7 +50,7 @@ _ROWS = (
     "label_column", "label_columns", "label_separator", "unknown_labels", "split_column", "key_column", "group_column",
     "classes", "group_rows", "missing_values",
 )  # fmt: skip
-_BOXES = ("box_columns", "box_format", "box_unit")
+_BOXES = ("box_columns", "box_format", "box_unit", "run_order")
 _PATHS = ("image_root", "allow_outside_root")
 _JOIN = ("join", "join_key")
 _TABLE = (*_ROWS, *_BOXES, *_PATHS, *_JOIN, "image_column", "image_path", "mask_column", "mask_root")

@@ -101,7 +101,7 @@ class SourceSpec(Selection, PathSettings, TableSettings):
         "allow_private_addresses", "trust_annotations", "images", "image_path", "image_root", "mask_root",
         "mask_column", "mask_suffix", "image_suffix", "mask_classes", "pixels", "label_separator", "unknown_labels",
         "missing_values", "delimiter", "encoding", "include", "exclude", "classes", "group_column", "box_columns",
-        "box_format", "box_unit", "window", "join", "join_key", "fingerprint", "requester_pays",
+        "box_format", "box_unit", "run_order", "window", "join", "join_key", "fingerprint", "requester_pays",
     )  # fmt: skip
 
     input: tuple[str, ...] = input_setting(

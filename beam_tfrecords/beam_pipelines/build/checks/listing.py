@@ -17,6 +17,7 @@ from beam_tfrecords.errors import Reading, RequestError, SampleError
 from beam_tfrecords.features.contents import CLASSES, Content
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding
 from beam_tfrecords.transforms.labels import ClassNames, whole_number
+from beam_tfrecords.transforms.objects.objects import Objects, RunOrder
 from beam_tfrecords.transforms.refs.sample_refs import is_mask
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.class_files import find_lists_of_numbers
@@ -55,6 +56,9 @@ _FEW = 8
 _MANY = 24
 # Code of the refusal of annotations, and what was found.
 Fault: TypeAlias = tuple[str, str]
+_TURNED = "turned_run_lengths"
+# Maximum change from row to row of where an object begins, as a share of the row.
+_MOST_DRIFT = 0.05
 # Maximum number of images to open for their sizes, if nothing else records the sizes.
 _MOST_MEASURED = 32
 
@@ -278,12 +282,21 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: 
     fault = _find_lost(spec, source, listing, tally)
     if fault is None:
         totals = listing.objects
-        measured = _measure(spec, listing) if totals.in_pixels and not totals.placed else totals
-        fault = next(itertools.chain(_find_odd(totals), _find_odd(measured), _find_single(spec, source, listing)), None)
+        sized = [] if totals.placed or not totals.annotated else [*_find_sizes(spec, listing)]
+        faults = (
+            _find_odd(totals),
+            _find_odd(_measure(sized)),
+            _find_turned(spec, sized),
+            _find_single(spec, source, listing),
+        )
+        fault = next(itertools.chain(*faults), None)
     if fault is None:
         return
     where = f"`input={', '.join(spec.input)}`"
     suggestions = [Reading("the annotations as they are", {"trust_annotations": True})]
+    if fault[0] == _TURNED:
+        other = spec.run_order.other
+        suggestions.insert(0, Reading(f"run lengths {other.words}", {"run_order": other.value}))
     if source.name != "tfrecord":
         suggestions.append(Reading("the images without annotations", {"layout": "image"}))
     code, found = fault
@@ -319,15 +332,14 @@ def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[
         yield "class_of_each_object", f"{found}; expected classes that several objects share"
 
 
-def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
-    """Returns the totals of a few images whose sizes only their files contain."""
+def _find_sizes(spec: BuildSpec, listing: Listing) -> Iterator[Objects]:
+    """Yields the objects of a few images whose sizes only their files contain, with these sizes."""
     from beam_tfrecords.geometry.geometry import swaps_sides
     from beam_tfrecords.transforms.images.decode import open_image
     from beam_tfrecords.transforms.images.orient import orientation_of
-    from beam_tfrecords.transforms.listing.listing import ObjectTotals, read_refs
+    from beam_tfrecords.transforms.listing.listing import read_refs
     from beam_tfrecords.transforms.refs.fetching import read_image
 
-    totals = ObjectTotals()
     annotated = (ref for ref in read_refs(listing) if ref.failure is None and ref.objects and ref.objects.labels)
     for ref in itertools.islice(annotated, _MOST_MEASURED):
         if ref.locator is None or ref.objects is None or storage.is_web(ref.locator.uri):
@@ -339,7 +351,38 @@ def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
                 height, width = file.size
                 # Boxes refer to the image as it is displayed.
                 size = (height, width) if swaps_sides(orientation_of(file.image)) else (width, height)
-                totals.add([dataclasses.replace(ref.objects, size=size).pack()])
+                yield dataclasses.replace(ref.objects, size=size)
+
+
+def _find_turned(spec: BuildSpec, sized: Sequence[Objects]) -> Iterator[Fault]:
+    """Yields a fault if run lengths that count down the columns are as far apart as the rows, or the other way."""
+    # Most requests have no run lengths, and need no NumPy here.
+    from beam_tfrecords.transforms.objects.polygons import find_steps
+
+    of = spec.run_order
+    other = of.other
+    turned, total, shown = 0, 0, ""
+    for objects in sized:
+        width, height = objects.size or (0, 0)
+        side, wrong = (height, width) if of is RunOrder.COLUMNS else (width, height)
+        for step in itertools.chain(*map(find_steps, objects.polygons)):
+            total += 1
+            if abs(step - wrong) < min(abs(step - side), _MOST_DRIFT * wrong):
+                turned, shown = turned + 1, f"{step} pixels in an image of {width} x {height} pixels (width x height)"
+    if turned >= _FEW and 2 * turned > total:
+        yield (
+            _TURNED,
+            f"{turned:,} of {total:,} runs begin about a {other.value[:-1]} of their image after the run before, such "
+            f"as {shown}, as if they count {other.words}; `run_order={of.value}` reads them {of.words}",
+        )
+
+
+def _measure(sized: Sequence[Objects]) -> ObjectTotals:
+    """Returns the totals of images whose sizes are known."""
+    from beam_tfrecords.transforms.listing.listing import ObjectTotals
+
+    totals = ObjectTotals()
+    totals.add([objects.pack() for objects in sized])
     return totals
 
 

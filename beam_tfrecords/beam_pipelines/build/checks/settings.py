@@ -100,6 +100,7 @@ def _needs(spec: BuildSpec, source: Source) -> Sequence[tuple[Any, ...]]:
         (not spec.map and Content.OBJECTS not in seen.provides, "the input has no boxes", *_OF_BOXES),
         (not spec.map and Content.OBJECTS not in has, "the layout has no objects", *_OF_BOXES),
         (Content.OBJECTS not in has, "the layout has no objects", "invalid_boxes"),
+        (not {Content.OBJECTS, Content.MASK} & has, "the layout has no objects and no mask", "run_order"),
         (table.endswith(_JSON), "JSON lines have no cells", "delimiter"),
         (table.endswith(_BINARY), "the table is not a text file", "delimiter", "encoding"),
         (not spec.join, "there is no `join`", "join_key"),

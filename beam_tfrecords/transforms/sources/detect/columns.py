@@ -223,7 +223,7 @@ def _choose_masks(
     masks = find_masks(table, settings, needs, _label_of_objects(table, settings), image=image)
     if masks is not None:
         alone = "" if masks.label else f", all of the class {masks.only!r}"
-        order = ", runs down the columns" if _role_of(table, masks.column) is Role.RUNS else ""
+        order = f", runs {masks.run_order.words}" if _role_of(table, masks.column) is Role.RUNS else ""
         taken.append(f"masks of objects from column {masks.column!r}{order}{alone}")
     return masks
 

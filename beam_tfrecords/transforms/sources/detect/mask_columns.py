@@ -65,7 +65,8 @@ def find_masks(
         )
     if not found:
         return None
-    return MaskColumns(found[0], label, needs.only_class, are_files=roles[found[0]] in (Role.IMAGE, Role.MASK))
+    are_files = roles[found[0]] in (Role.IMAGE, Role.MASK)
+    return MaskColumns(found[0], label, needs.only_class, are_files, settings.run_order)
 
 
 def _role_of(name: str, cells: Sequence[Any]) -> Role:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.objects.objects import BoxFormat, Objects, check_count
+from beam_tfrecords.transforms.objects.objects import BoxFormat, Objects, RunOrder, check_count
 from beam_tfrecords.transforms.refs.sample_refs import object_mask
 from beam_tfrecords.transforms.sources.detect.roles import is_segmentation, parse_cell
 from beam_tfrecords.transforms.sources.path_rule import shorten
@@ -138,12 +138,14 @@ class MaskColumns:
       label: column of the class, or of a list of classes; None if all objects have the class `only`.
       only: class of all objects if there is no label column.
       are_files: whether the cells are paths of files, and not run lengths or polygons.
+      run_order: direction in which run lengths count the pixels.
     """
 
     column: str
     label: str | None
     only: str
     are_files: bool
+    run_order: RunOrder
 
     @property
     def needed(self) -> Sequence[str]:
@@ -190,7 +192,7 @@ class MaskColumns:
             return pack_pixels(object_mask(read_text({self.column: part}, self.column))), _NO_BOX
         if isinstance(part, str):
             try:
-                return pack_runs(part), _NO_BOX
+                return pack_runs(part, self.run_order), _NO_BOX
             except ValueError as error:
                 detail = f"column {self.column!r}: {error}"
                 raise SampleError(Stage.LIST, FailureReason.INVALID_MASK, detail) from error

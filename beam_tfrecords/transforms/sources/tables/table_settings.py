@@ -7,7 +7,7 @@ import enum
 import re
 from typing import Any
 
-from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit
+from beam_tfrecords.transforms.objects.objects import BoxFormat, BoxUnit, RunOrder
 from beam_tfrecords.transforms.settings import as_number, input_setting, one_of, switch, write_list
 from beam_tfrecords.transforms.sources.selection import read_names
 
@@ -122,6 +122,7 @@ class TableSettings:
       box_columns: columns with the coordinates of the box in each row; empty to find them by usual names.
       box_format: meaning of the coordinates, such as two corners.
       box_unit: pixels, or fractions of the image size.
+      run_order: direction in which run lengths of masks count the pixels.
     """
 
     delimiter: str | None = input_setting(
@@ -205,6 +206,11 @@ class TableSettings:
         BoxUnit.AUTO,
         help="unit of boxes in a table: pixels, or shares of the image's size",
         read=one_of(BoxUnit),
+    )
+    run_order: RunOrder = input_setting(
+        RunOrder.COLUMNS,
+        help="direction in which a table's run lengths of masks count: down the columns, or along the rows",
+        read=one_of(RunOrder),
     )
 
 
