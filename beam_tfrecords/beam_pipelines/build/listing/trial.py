@@ -223,7 +223,12 @@ def _with_drafts(error: RequestError, spec: BuildSpec) -> RequestError:
 
 def _draft(spec: BuildSpec) -> tuple[list[Reading], str]:
     """Suggests a mapping that is drafted from the documents of an input, or says that some may annotate the images."""
-    from beam_tfrecords.transforms.sources.meaning.drafting import describe_draft, find_drafts, suggest_drafts
+    from beam_tfrecords.transforms.sources.meaning.drafting import (
+        describe_draft,
+        find_drafts,
+        layout_of,
+        suggest_drafts,
+    )
 
     path = name_inputs(spec.input).paths[0]
     folder = folder_of_archive(path)
@@ -236,7 +241,7 @@ def _draft(spec: BuildSpec) -> tuple[list[Reading], str]:
         return [], hint.format(printable(document)) if document else ""
     name = next(one for one in (_DRAFT.format(of) for of in ("", *range(2, 100))) if not storage.exists(one))
     shown = describe_draft(texts[0])
-    settings = {**moved, "save_mapping": name, **({"layout": "detection"} if "objects" in shown else {})}
+    settings = {**moved, "save_mapping": name, **layout_of(texts[0])}
     return [Reading(f"the annotations of {printable(document)} by a drafted mapping, {shown}", settings)], ""
 
 

@@ -36,6 +36,7 @@ _NO_MASKS = frozenset({"bbox", "bboxes", "xmls", "depth", "disparity", "lr", "lq
 # Words that may accompany annotation words.
 _FILLERS = frozenset({
     "set", "split", "class", "object", "fine", "coarse", "color", "ids", "ground", "truth", "full", "all", "rgb",
+    "manual", "left", "right",
 })
 # Words in the names of folders and files with images of the same things.
 VIEWS = frozenset({

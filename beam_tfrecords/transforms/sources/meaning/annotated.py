@@ -462,7 +462,8 @@ def _with_masks(request: Request, settings: dict[str, Any] | None) -> list[Readi
     """Suggests using the images with masks, unless the request already sets mask settings."""
     if settings is None or request.root is None or request.spec.mask_settings:
         return []
-    return [Reading("the images with their masks", {**settings, "layout": "segmentation"})]
+    of_classes = "; each folder of masks is a class" if "mask_classes" in settings else ""
+    return [Reading(f"the images with their masks{of_classes}", {**settings, "layout": "segmentation"})]
 
 
 def _without(others: FolderTree, request: Request, base: str, found: Sequence[str]) -> list[Reading]:
@@ -545,8 +546,11 @@ def _annotates(tree: FolderTree, parent: str, name: str) -> bool:
     inner = set(tree.below(join(parent, name)))
     if inner and any(inner & set(tree.below(join(parent, one))) for one in others):
         return True
-    stems, *shared = map(_stems, tree.names_alike([join(parent, one) for one in (name, *others)]))
-    return len(others) == 1 and bool(stems) and len(stems.intersection(*shared)) * 2 > len(stems)
+    # Left and right masks may have folders of their own.
+    places = [join(parent, name), *(join(join(parent, name), one) for one in inner)]
+    drawn = [path for path in places if tree.images(path)]
+    *several, images = map(_stems, tree.names_alike([*drawn, join(parent, others[0])])) if others else [set()]
+    return len(others) == 1 and bool(several) and all(len(one & images) * 2 > len(one) for one in several)
 
 
 def _mask_endings(tree: FolderTree, request: Request) -> list[str]:

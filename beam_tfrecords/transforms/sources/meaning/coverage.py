@@ -268,12 +268,14 @@ def _plural(word: str, count: int) -> str:
 
 
 def _find_implausible(trial: Trial) -> str:
+    lost = f"loses {', '.join(map(printable, trial.lost[:_MOST_NAMED]))}" if trial.lost and not trial.is_bare else ""
     if trial.failed > _MOST_FAILED * (trial.samples + trial.failed):
-        return f"{trial.failed:,} samples{' of those looked at' * (not trial.is_whole)} would be rejected"
+        of = " of those looked at" * (not trial.is_whole)
+        return "; ".join(filter(None, (f"{trial.failed:,} samples{of} would be rejected", lost)))
     if trial.drawn:
         return f"the images of {', '.join(map(printable, trial.drawn[:_MOST_NAMED]))} look like masks"
-    if trial.lost and not trial.is_bare:
-        return f"loses {', '.join(map(printable, trial.lost[:_MOST_NAMED]))}"
+    if lost:
+        return lost
     if trial.are_splits:
         return "the classes look like splits"
     if trial.is_whole and trial.are_alone:

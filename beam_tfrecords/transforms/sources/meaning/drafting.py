@@ -58,9 +58,8 @@ def suggest_drafts(texts: Sequence[str], document: str, **settings: Any) -> list
     found = []
     for text, draft in zip(texts[:_MOST_DRAFTS], drafts, strict=False):
         own = {key: value for key, value in draft.items() if any(other.get(key) != value for other in drafts)}
-        layout = {"layout": "detection"} if "objects" in draft else {}
         meaning = f"the annotations of {document} by a drafted mapping with {describe_draft(yaml.safe_dump(own))}"
-        found.append(Reading(meaning, {"mapping": describe_draft(text), **layout, **settings}))
+        found.append(Reading(meaning, {"mapping": describe_draft(text), **layout_of(text), **settings}))
     return found
 
 
@@ -115,6 +114,11 @@ def _measure(file: storage.FileEntry) -> tuple[int, int] | None:
             height, width = open_image(storage.read_bytes(file.path), ImageSpec()).size
             return width, height
     return None
+
+
+def layout_of(text: str) -> dict[str, str]:
+    """Returns the layout that a mapping needs, as a setting; an empty one if it needs none."""
+    return {"layout": "detection"} if "class" in yaml.safe_load(text) else {}
 
 
 def describe_draft(text: str) -> str:

@@ -124,14 +124,19 @@ def draft_mappings(
     inside = _find_objects(elements, image_sizes, is_xml=extension == ".xml")
     # Lines with a class are rows of a table.
     if not inside and extension not in _LINES:
-        inside = [{"label": label} for label in _find_classes(elements, without=best.image, names=names)]
+        classes = _find_classes(elements, without=best.image, names=names)
+        places = _find_places(elements, image_sizes) if classes else []
+        inside = [{"class": one, **place} for one in classes for place in places]
+        # The rows of an image are one sample if they are objects.
+        if not places or len(best.leads_to) == best.named:
+            inside += [{"label": one} for one in classes]
     leaves = _leaves_of(elements)
     if not inside and extension not in _LINES:
         texts = [path for path, values in leaves.items() if _plain(path[-1]) in _TEXTS and not _are_numbers(values)]
         inside = [{"columns": {CAPTIONS: f"[{_expression(path)}]"}} for path in texts[:1]]
     shared: dict[str, Any] = {}
     named = _find_named(leaves, dict.fromkeys(_SIZES, ""), len(elements))
-    if named is not None and "objects" in (inside or [{}])[0]:
+    if named is not None and "class" in (inside or [{}])[0]:
         shared["size"] = [_expression(path) for path in named[0]]
     split = next((path for path in leaves if _plain(path[-1]) in _SPLIT_WORDS), None)
     if split is not None:

@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.sources.detect.names import (
     names_annotations,
     plain_path,
     plain_stem,
+    split_in_name,
 )
 from beam_tfrecords.transforms.sources.detect.tree import Folder, FolderTree
 from beam_tfrecords.transforms.sources.meaning.pixels_alike import JPEG
@@ -37,6 +38,8 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
     if not masks or any(_names_no_masks(path.rpartition("/")[2]) for path in folders):
         return None
     base, mask_base = _common(images), _common(masks)
+    if len(images) == 1 < len(masks) and not _is_below(base, [mask_base]):
+        return _find_class_masks(tree, base, mask_base, masks, root)
     if base == mask_base or _is_below(base, [mask_base]) or _is_below(mask_base, [base]):
         # Images and masks share one tree, with folders next to each other at several levels.
         base = mask_base = ""
@@ -68,6 +71,22 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
     if base:
         settings["input"] = storage.join(root, base)
     return {**settings, "mask_root": storage.join(root, mask_base) if mask_base else root, **suffixes}
+
+
+def _find_class_masks(
+    tree: FolderTree, images: str, mask_base: str, masks: Sequence[str], root: str
+) -> dict[str, Any] | None:
+    """Returns the settings that read a folder of masks for each class; None if masks have other names than images."""
+    names = {*_stems(tree.names([images]))}
+    classes = [path[len(mask_base) :].strip("/") for path in masks]
+    are_alone = any(names.isdisjoint(_stems(_numbered(tree.names([path])))) for path in masks)
+    if are_alone or any(not name or split_in_name(name) for name in classes):
+        return None
+    return {
+        "input": storage.join(root, images),
+        "mask_root": storage.join(root, mask_base),
+        "mask_classes": [f"{name}={name}/" for name in classes],
+    }
 
 
 def find_suffixed_masks(tree: FolderTree, ending: str) -> dict[str, Any] | None:
