@@ -56,7 +56,6 @@ _FEW = 8
 _MANY = 24
 # Code of the refusal of annotations, and what was found.
 Fault: TypeAlias = tuple[str, str]
-_TURNED = "turned_run_lengths"
 # Maximum change from row to row of where an object begins, as a share of the row.
 _MOST_DRIFT = 0.05
 # Maximum number of images to open for their sizes, if nothing else records the sizes.
@@ -294,7 +293,7 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: 
         return
     where = f"`input={', '.join(spec.input)}`"
     suggestions = [Reading("the annotations as they are", {"trust_annotations": True})]
-    if fault[0] == _TURNED:
+    if fault[0] == "turned_run_lengths":
         other = spec.run_order.other
         suggestions.insert(0, Reading(f"run lengths {other.words}", {"run_order": other.value}))
     if source.name != "tfrecord":
@@ -371,7 +370,7 @@ def _find_turned(spec: BuildSpec, sized: Sequence[Objects]) -> Iterator[Fault]:
                 turned, shown = turned + 1, f"{step} pixels in an image of {width} x {height} pixels (width x height)"
     if turned >= _FEW and 2 * turned > total:
         yield (
-            _TURNED,
+            "turned_run_lengths",
             f"{turned:,} of {total:,} runs begin about a {other.value[:-1]} of their image after the run before, such "
             f"as {shown}, as if they count {other.words}; `run_order={of.value}` reads them {of.words}",
         )

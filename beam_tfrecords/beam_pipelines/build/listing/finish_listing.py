@@ -321,11 +321,11 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
                     continue
                 if named is None:
                     named, _ = _find_files(listing, ())
-                is_named = hash(entry.path) in named
-                if is_named and not tally.globs:
-                    continue
                 below = entry.path[len(folder) + 1 :]
                 key, kind = printable(prefix + below), skipped_kind(below)
+                is_named = not {hash(entry.path), hash(key)}.isdisjoint(named)
+                if is_named and not tally.globs:
+                    continue
                 # Folders without an image of the table, such as a dataset that was built there, are not its images.
                 is_other = kind not in (None, NOT_AN_IMAGE) or hash(f"{storage.dirname(entry.path)}/") not in named
                 if beside and is_other:
@@ -351,16 +351,18 @@ def _find_folders(spec: BuildSpec, source: Source, containers: Collection[str], 
 
 
 def _find_files(listing: Listing, roots: Sequence[str]) -> tuple[set[int], list[str]]:
-    """Returns hashes of the files and folders of all samples, and for each root the folder of its files.
+    """Returns hashes of the files and folders of all samples and of the keys of rejected ones, and each root's folder.
 
     Hashes take less memory than paths. The folder of a root, which may be a whole disk, is the innermost one with all
-    these files; "" if there are none.
+    its files; "" if there are none.
     """
     named, common = set[int](), dict.fromkeys(roots, "")
     for refs in read_light(listing):
         files = [*refs.files()]
         if listing.total <= _MOST_COMPARED:
             named.update(map(hash, (*files, *{f"{storage.dirname(file)}/" for file in files})))
+            # A row that is rejected has no image, but perhaps its path as its key.
+            named.update(hash(key) for key, failure in zip(refs.keys, refs.each("failure"), strict=True) if failure)
         for root in roots:
             inside = [file for file in files if file.startswith(f"{root}/")]
             common[root] = posixpath.commonprefix([*filter(None, [common[root]]), *inside])

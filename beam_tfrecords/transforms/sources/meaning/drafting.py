@@ -37,8 +37,8 @@ def draft_mapping(inputs: Inputs) -> str:
     texts, _ = find_drafts(inputs.paths[0])
     if len(texts) > 1:
         raise RequestError(
-            f"`save_mapping`: the documents of {quote_input(inputs.paths[0])} may mean several things; name one of the "
-            "mappings in `mapping`, or write it to the file",
+            f"`save_mapping`: the documents of {quote_input(inputs.paths[0])} may mean several things, such as "
+            f"{describe_draft(texts[0])}; name the right mapping in `mapping`, or write it to the file",
             suggest_drafts(texts, "the documents", save_mapping=None),
             code="unclear_draft",
         )

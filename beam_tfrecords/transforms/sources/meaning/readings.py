@@ -218,7 +218,7 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         why = "only joined tables give labels"
     else:
         has_pattern = Content.LABEL in request.needs.contents
-        why = "`label_pattern` gives the labels" if has_pattern else "the layout stores no labels"
+        why = "`label_pattern` gives the labels" if has_pattern else "no folder gives a label"
     classes = _note_parts(found, tree) if request.by_folders and not request.named else ()
     if Content.LABEL not in request.needs.contents:
         classes = describe_folders(path for path, folder in tree.walk() if folder.images)

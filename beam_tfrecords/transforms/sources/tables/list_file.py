@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.class_files import read_classes
+from beam_tfrecords.transforms.sources.detect.column_names import IMAGE_NAMES, find_usual
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import (
     IMAGE,
     LABEL,
@@ -218,7 +219,8 @@ def _name_columns(columns: Sequence[Sequence[str]], header: Sequence[str] | None
     image = images[0]
     if header is not None:
         names = [IMAGE, *header] if len(header) == len(columns) - 1 else [*header]
-        names[image : image + 1] = [IMAGE]
+        if not any(find_usual(names, IMAGE_NAMES)):
+            names[image] = IMAGE
         return names if len(names) == len(columns) == len({*names}) else None
     names = name_cells(columns, images)
     is_alone = all(
