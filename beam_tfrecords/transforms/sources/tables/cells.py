@@ -175,8 +175,8 @@ def is_missing(value: Scalar, words: Collection[str], *, is_number: bool) -> boo
       words: words for an empty cell.
       is_number: whether a text is that of a number.
     """
-    if isinstance(value, str):
-        text = value.strip()
+    if isinstance(value, str | bytes):
+        text = (value if isinstance(value, str) else value.decode(errors="replace")).strip()
         return not text or text in words or (is_number and text.lower().lstrip("+-") in _NOT_FINITE)
     return value is None or (isinstance(value, float) and not math.isfinite(value))
 
