@@ -41,6 +41,7 @@ class Trial:
       labelled: number of samples with a label or an object.
       splits: their splits.
       labels: label or class of an object -> its number.
+      classes: file -> label of the only sample with its image.
       objects: number of objects.
       repeated: number of objects that their image has had before, with the same class and box.
       images: files of their images.
@@ -62,6 +63,7 @@ class Trial:
     labelled: int
     splits: frozenset[str]
     labels: Mapping[Scalar, int]
+    classes: Mapping[str, Scalar]
     objects: int
     repeated: int
     images: frozenset[str]
@@ -83,6 +85,12 @@ class Trial:
     def says_more_than(self, single: Trial) -> bool:
         """Whether it has several labels or objects, or contents that a reading of a single label lacks."""
         return len(self.labels) > 1 or bool(self.objects or self.masks) or not self.contents <= single.contents
+
+    def has_classes_of(self, other: Trial) -> bool:
+        """Whether another reading has the same classes under other names, as numbers in place of names."""
+        pairs = {(label, other.classes.get(image)) for image, label in self.classes.items()}
+        names = {name for _, name in pairs} - {None}
+        return len(pairs) == len(self.labels) == len(names) == len(other.labels) > 1
 
     @property
     def are_splits(self) -> bool:
@@ -107,6 +115,7 @@ class Trial:
         """Counts the contents that a layout needs and the valid ones of some references have."""
         valid = [ref for ref in refs if ref.failure is None]
         labels: dict[Scalar, int] = {}
+        classes: dict[str, Scalar] = {}
         images: set[tuple[str, int]] = set()
         masks: set[str] = set()
         labelled = objects = repeated = 0
@@ -129,6 +138,8 @@ class Trial:
                     masks.add(f"{locator.uri}:{locator.offset}" if isinstance(locator, Range) else locator.uri)
                 else:
                     images.add((locator.uri, locator.offset if isinstance(locator, Range) else 0))
+                    if len(named) == 1 and not ref.objects:
+                        classes[locator.uri] = named[0]
         splits = frozenset(ref.split for ref in valid if ref.split)
         pairs = {(ref.split, label) for ref in valid for label in ref.labels} if has_label else set()
         are_alone = len(pairs) == len(labels) == len(splits) > 1
@@ -136,7 +147,7 @@ class Trial:
             repr((ref.split, *ref.images.values(), *ref.labels, ref.objects and ref.objects.pack())) for ref in valid
         ]
         used = frozenset(uri for uri, _ in images), len(images), frozenset(masks), hash(frozenset(every))
-        counted = contents, len(valid), labelled, splits, labels, objects, repeated
+        counted = contents, len(valid), labelled, splits, labels, classes, objects, repeated
         return cls(*counted, *used, is_whole, are_alone=are_alone)
 
 
@@ -180,7 +191,7 @@ class Coverage:
             and (mine.images, mine.splits) != (others.images, others.splits)
             and len(mine.masks) <= len(others.masks)
             and mine.contents - {Content.LABEL} <= others.contents
-            and mine.labels.keys() == others.labels.keys()
+            and (mine.labels.keys() == others.labels.keys() or mine.has_classes_of(others))
             and mine.labelled * others.samples <= others.labelled * mine.samples
             # An image that is listed twice, as in the folds of a dataset, counts once.
             and (mine.samples > mine.num_images or others.samples <= others.num_images)
