@@ -92,9 +92,9 @@ def counts(cells: Sequence[str]) -> bool:
 
 
 def _find_box(columns: Sequence[Sequence[str]], image: int) -> Iterator[tuple[int, str]]:
-    """Yields names for the only four consecutive numbers: two corners if possible, else a corner and a size.
+    """Yields names for the only four consecutive numbers: two corners, or a corner and a size.
 
-    Two other numbers may be the size of the image. Only then the box may be before the image.
+    Two other numbers may be the size of the image. Only then the box may be before the image; it has a size then.
     """
     runs: list[list[int]] = []
     for number in (number for number, cells in enumerate(columns) if all_numbers(cells)):
@@ -105,16 +105,20 @@ def _find_box(columns: Sequence[Sequence[str]], image: int) -> Iterator[tuple[in
     rows = zip(*(columns[number] for number in (*boxes[0], *itertools.chain(*sizes))), strict=True)
     numbers = [list(map(read_number, row)) for row in rows]
     # A few boxes may have swapped corners; sizes are often smaller than the coordinates before them.
-    are_sizes = sum(third <= x or fourth <= y for x, y, third, fourth, *_ in numbers) > _MOST_TURNED * len(numbers)
-    # A row of zeros stands for no box.
-    fits = not are_sizes or all(min(third, fourth) > 0 for _, _, third, fourth, *_ in filter(any, numbers))
-    fits &= all(
-        x + third * are_sizes <= width and y + fourth * are_sizes <= height
-        for x, y, third, fourth, width, height in (numbers if sizes else ())
-    )
-    if fits and (sizes or boxes[0][0] > image):
-        yield from zip(boxes[0], _SIZES if are_sizes else _CORNERS, strict=True)
-        yield from zip(itertools.chain(*sizes), _IMAGE_SIZE, strict=False)
+    turned = sum(third <= x or fourth <= y for x, y, third, fourth, *_ in numbers)
+    is_before = boxes[0][0] < image
+    # Annotation programs such as makesense.ai write a corner and a size before the image.
+    for are_sizes in (True, False) if is_before else (turned > _MOST_TURNED * len(numbers),):
+        # A row of zeros stands for no box.
+        fits = not are_sizes or all(min(third, fourth) > 0 for _, _, third, fourth, *_ in filter(any, numbers))
+        fits &= all(
+            x + third * are_sizes <= width and y + fourth * are_sizes <= height
+            for x, y, third, fourth, width, height in (numbers if sizes else ())
+        )
+        if fits and (sizes or not is_before):
+            yield from zip(boxes[0], _SIZES if are_sizes else _CORNERS, strict=True)
+            yield from zip(itertools.chain(*sizes), _IMAGE_SIZE, strict=False)
+            return
 
 
 def all_as_numbers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
