@@ -282,7 +282,8 @@ def _find_implausible(trial: Trial) -> str:
     lost = f"loses {', '.join(map(printable, trial.lost[:_MOST_NAMED]))}" if trial.lost and not trial.is_bare else ""
     if trial.failed > _MOST_FAILED * (trial.samples + trial.failed):
         of = " of those looked at" * (not trial.is_whole)
-        return "; ".join(filter(None, (f"{trial.failed:,} samples{of} would be rejected", lost)))
+        rejected = f"{trial.failed:,} {_plural('sample', trial.failed)}{of} would be rejected"
+        return "; ".join(filter(None, (rejected, lost)))
     if trial.drawn:
         return f"the images of {', '.join(map(printable, trial.drawn[:_MOST_NAMED]))} look like masks"
     if lost:

@@ -135,7 +135,10 @@ def draft_mappings(
         texts = [path for path, values in leaves.items() if _plain(path[-1]) in _TEXTS and not _are_numbers(values)]
         inside = [{"columns": {CAPTIONS: f"[{_expression(path)}]"}} for path in texts[:1]]
     shared: dict[str, Any] = {}
-    named = _find_named(leaves, dict.fromkeys(_SIZES, ""), len(elements))
+    # The sides of a box are no size of its image.
+    sides = {side for keys in inside for side in keys.get("box", ())}
+    others = {path: values for path, values in leaves.items() if _expression(path) not in sides}
+    named = _find_named(others, dict.fromkeys(_SIZES, ""), len(elements))
     if named is not None and "class" in (inside or [{}])[0]:
         shared["size"] = [_expression(path) for path in named[0]]
     split = next((path for path in leaves if _plain(path[-1]) in _SPLIT_WORDS), None)
@@ -190,7 +193,7 @@ def _find_samples(documents: Sequence[Document], names: Mapping[str, str], *, is
 def _find_images(
     elements: Sequence[Any], names: Mapping[str, str]
 ) -> list[tuple[str, Sequence[Any], Sequence[str], int]]:
-    """Returns the image, the elements and what else `_Samples` has of fields of which each leads to other images.
+    """Returns the image, the elements and what else `_Samples` has of fields that lead to images, each to others.
 
     Stems count only without whole names. Numbers that count the elements come last.
     """
@@ -202,7 +205,8 @@ def _find_images(
         values = [value if isinstance(value, str) else "" for value in (_follow(one, path) for one in elements)]
         leads_to = [names.get(value.rpartition("/")[2], "") for value in values]
         count = len({*leads_to} - {""})
-        if count and count >= _NAMED * min(len(elements), _MOST_ELEMENTS):
+        # Rows of several objects of an image name it again.
+        if count and sum(map(bool, leads_to)) >= _NAMED * len(elements):
             is_stem = not any(value.endswith(image) for value, image in zip(values, leads_to, strict=True) if image)
             counts = any(values == [str(number + start) for number in range(len(values))] for start in (0, 1))
             found.append((is_stem, counts, -count, len(path), path, leads_to))
