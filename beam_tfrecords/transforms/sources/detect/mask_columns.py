@@ -45,11 +45,11 @@ def find_masks(
     cells = first_cells(table, names, rows=_ROWS)
     roles = {name: _role_of(name, values) for name, values in cells.items()}
     found = [name for name, role in roles.items() if role in (Role.RUNS, Role.ANNOTATION)]
-    if not found and image is not None:
+    key = settings.key_column or image
+    if not found and (image is not None or settings.image_path):
         are_paths = [name for name, role in roles.items() if role in (Role.IMAGE, Role.MASK)]
         named = [name for name in are_paths if settings.mask_column or is_mask_name(name)]
-        key = settings.key_column or image
-        found = [name for name in named if OUTLINES & needs.contents or _are_each(table, key, cells[name])]
+        found = [name for name in named if OUTLINES & needs.contents or (key and _are_each(table, key, cells[name]))]
     for name in found:
         _refuse_relative(table, name, cells[name] if roles[name] is Role.RUNS else ())
         if is_open:

@@ -44,16 +44,27 @@ def find_suffixes(images: Iterable[str], masks: Iterable[str], *, are_all: bool 
       masks: names of some masks, without extensions; they may belong to other images.
       are_all: whether the names are complete; if not, suffixes that all names share also count.
     """
+    return next(iter(find_all_suffixes(images, masks, are_all=are_all)), None)
+
+
+def find_all_suffixes(images: Iterable[str], masks: Iterable[str], *, are_all: bool = True) -> list[dict[str, str]]:
+    """Returns the suffix settings of each kind of masks, the likeliest first; see `find_suffixes`."""
     images, masks = sorted(set(images)), sorted(set(masks))
     shared = shared_ending(images) or (_CHANNEL if all(name.endswith(_CHANNEL) for name in images) else "")
     for image_suffix in dict.fromkeys(("", shared)):
         endings = _endings(masks, {name.removesuffix(image_suffix) for name in images})
         if endings:
-            best = max(endings, key=lambda one: (not one, bool(_CLASSES.search(one)), endings[one]))
-            are_paired = 2 * endings[best] >= len(images) or not are_all
-            return _settings(best, image_suffix) if are_paired else None
+            ordered = sorted(endings, key=lambda one: (bool(one), not _CLASSES.search(one), -endings[one]))
+            are_paired = 2 * endings[ordered[0]] >= len(images) or not are_all
+            kinds = [one for one in ordered if 2 * endings[one] >= len(images)] or ordered[:1]
+            return [_settings(one, image_suffix) for one in kinds] if are_paired else []
     mask_suffix = "" if are_all else shared_ending(masks)
-    return _settings(mask_suffix, shared) if mask_suffix else None
+    return [_settings(mask_suffix, shared)] if mask_suffix else []
+
+
+def names_classes(endings: Iterable[str]) -> bool:
+    """Whether one of the suffixes is that of masks with the numbers of all classes."""
+    return any(map(_CLASSES.search, endings))
 
 
 def _endings(masks: Iterable[str], bases: set[str]) -> Counter[str]:

@@ -18,7 +18,13 @@ from beam_tfrecords.storage.beside import does_not_exist
 from beam_tfrecords.transforms.objects.objects import Objects, check_count
 from beam_tfrecords.transforms.objects.polygons import pack_pixels
 from beam_tfrecords.transforms.refs.sample_refs import MASK, SampleRef, object_mask
-from beam_tfrecords.transforms.sources.detect.mask_names import NUMBERED_MASK, find_suffixes, mask_end, mask_stem
+from beam_tfrecords.transforms.sources.detect.mask_names import (
+    NUMBERED_MASK,
+    find_all_suffixes,
+    mask_end,
+    mask_stem,
+    names_classes,
+)
 from beam_tfrecords.transforms.sources.detect.names import ends_in_mask, is_annotation, plain_path, plain_stem
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.image_files import with_masks
@@ -180,15 +186,29 @@ class MaskFiles:
             )
         names = [posixpath.basename(name) + self._suffix for name in self.masks]
         is_whole = self.name == MASK
-        settings: dict[str, Any] | None = find_suffixes(map(posixpath.basename, self._examples), names)
+        kinds = find_all_suffixes(map(posixpath.basename, self._examples), names) if is_whole else []
         image, mask = self._examples[0], next(iter(self.masks.values()))[0].path
         return RequestError(
             f"{where}: no image has a mask; expected one of the same name in {self.folder}, and found "
             f"{printable(image)} and {printable(mask)}; `mask_suffix` and `image_suffix` say what their names have at "
             "their ends",
-            [Reading("the images with these masks", settings)] if settings and is_whole else [],
+            [*_offer_kinds(kinds)],
             code="missing_masks",
         )
+
+
+def _offer_kinds(kinds: Sequence[Mapping[str, str]]) -> Iterator[Reading]:
+    """Offers the suffixes of each kind of masks, of several kinds first as the masks of a class each."""
+    ends = [kind.get("mask_suffix", "") for kind in kinds]
+    shared = posixpath.commonprefix(ends)
+    names = [end[shared.rfind("_") + 1 :].strip("_-. ") for end in ends]
+    if len(kinds) > 1 and all(names) and not names_classes(ends):
+        classes = ",".join(f"{name}={end}" for name, end in zip(names, ends, strict=True))
+        settings = {**kinds[0], "mask_suffix": None, "mask_classes": classes}
+        yield Reading("the images with these masks, a class of each ending", settings)
+    for kind, end in zip(kinds, ends, strict=True):
+        if kind:
+            yield Reading(f"the images with the masks {end}" if len(kinds) > 1 else "the images with these masks", kind)
 
 
 def find_mask_files(

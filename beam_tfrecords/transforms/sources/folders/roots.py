@@ -99,7 +99,8 @@ def describe_empty(root: Root, tree: FolderTree, found: Interpretation, selectio
             empty = [
                 name
                 for name in names
-                if name not in full and selection.skips_path(f"{root.key_prefix}{base}/{name}".lstrip("/")) is None
+                # An excluded folder is a glob of all that is in it.
+                if name not in full and selection.skips_path(f"{root.key_prefix}{base}/{name}/_".lstrip("/")) is None
             ]
             if empty:
                 yield f"no image in the folder {show_names(empty)} of {printable(storage.join(root.folder, base))}"

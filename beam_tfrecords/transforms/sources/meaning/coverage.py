@@ -215,7 +215,7 @@ def measure(facts: Facts, trial: Trial, named: Sequence[str] = ()) -> Coverage:
     outside = [shown for shown, one in texts.items() if one not in known]
     left += [printable(_below(one, facts.roots)) for one in outside]
     total = len(images - trial.masks) if is_known else 0
-    implausible = _find_implausible(trial) or _find_mixed(trial, facts.roots)
+    implausible = "; ".join(filter(None, (_find_implausible(trial), _find_mixed(trial, facts.roots))))
     return Coverage(trial, total, implausible, left, bool(outside or facts.texts_of_images))
 
 

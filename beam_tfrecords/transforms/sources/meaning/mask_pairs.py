@@ -80,12 +80,13 @@ def _find_class_masks(
     names = {*_stems(tree.names([images]))}
     classes = [path[len(mask_base) :].strip("/") for path in masks]
     are_alone = any(names.isdisjoint(_stems(_numbered(tree.names([path])))) for path in masks)
-    if are_alone or any(not name or split_in_name(name) for name in classes):
+    # In folders at several levels, a class may be in each of several places.
+    if are_alone or any(not name or "/" in name or "," in name or split_in_name(name) for name in classes):
         return None
     return {
         "input": storage.join(root, images),
         "mask_root": storage.join(root, mask_base),
-        "mask_classes": [f"{name}={name}/" for name in classes],
+        "mask_classes": ",".join(f"{name}={name}/" for name in classes),
     }
 
 
