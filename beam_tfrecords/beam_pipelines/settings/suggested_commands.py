@@ -40,7 +40,7 @@ def change_command(command: str, argv: Sequence[str], settings: Mapping[str, Any
     arguments = ["beam-tfrecords", command, *_without(argv, settings)]
     for name, value in settings.items():
         values = list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
-        # Of other flags, the last one would count.
+        # Other flags may be given once.
         values = values if len(values) < 2 or SETTINGS[name].may_repeat else [",".join(map(str, values))]
         arguments += [f"--{name}" if one is True else f"--{name}={_shorten(str(one))}" for one in values]
     return " ".join(map(_quote, arguments))

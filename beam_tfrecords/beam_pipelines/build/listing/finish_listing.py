@@ -322,10 +322,11 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
                 if named is None:
                     named, _ = _find_files(listing, ())
                 below = entry.path[len(folder) + 1 :]
-                key, kind = printable(prefix + below), skipped_kind(below)
-                is_named = not {hash(entry.path), hash(key)}.isdisjoint(named)
+                key = printable(prefix + below)
+                is_named = hash(entry.path) in named or hash(key) in named
                 if is_named and not tally.globs:
                     continue
+                kind = skipped_kind(below)
                 # Folders without an image of the table, such as a dataset that was built there, are not its images.
                 is_other = kind not in (None, NOT_AN_IMAGE) or hash(f"{storage.dirname(entry.path)}/") not in named
                 if beside and is_other:

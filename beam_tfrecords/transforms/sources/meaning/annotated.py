@@ -546,11 +546,13 @@ def _annotates(tree: FolderTree, parent: str, name: str) -> bool:
     inner = set(tree.below(join(parent, name)))
     if inner and any(inner & set(tree.below(join(parent, one))) for one in others):
         return True
+    if len(others) != 1:
+        return False
     # Left and right masks may have folders of their own.
     places = [join(parent, name), *(join(join(parent, name), one) for one in inner)]
     drawn = [path for path in places if tree.images(path)]
-    *several, images = map(_stems, tree.names_alike([*drawn, join(parent, others[0])])) if others else [set()]
-    return len(others) == 1 and bool(several) and all(len(one & images) * 2 > len(one) for one in several)
+    images, *several = map(_stems, tree.names_alike([join(parent, others[0]), *drawn]))
+    return bool(several) and all(len(one & images) * 2 > len(one) for one in several)
 
 
 def _mask_endings(tree: FolderTree, request: Request) -> list[str]:

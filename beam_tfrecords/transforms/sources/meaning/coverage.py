@@ -41,7 +41,7 @@ class Trial:
       labelled: number of samples with a label or an object.
       splits: their splits.
       labels: label or class of an object -> its number.
-      classes: file -> label of the only sample with its image.
+      classes: file of an image -> the label of its sample, if that has one.
       objects: number of objects.
       repeated: number of objects that their image has had before, with the same class and box.
       images: files of their images.

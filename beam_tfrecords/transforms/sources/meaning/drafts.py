@@ -136,7 +136,7 @@ def draft_mappings(
         inside = [{"columns": {CAPTIONS: f"[{_expression(path)}]"}} for path in texts[:1]]
     shared: dict[str, Any] = {}
     # The sides of a box are no size of its image.
-    sides = {side for keys in inside for side in keys.get("box", ())}
+    sides = {side for keys in inside if isinstance(keys.get("box"), list) for side in keys["box"]}
     others = {path: values for path, values in leaves.items() if _expression(path) not in sides}
     named = _find_named(others, dict.fromkeys(_SIZES, ""), len(elements))
     if named is not None and "class" in (inside or [{}])[0]:
