@@ -89,7 +89,8 @@ class StoredDataset:
           RequestError: a split or a record of the expression does not exist.
         """
         splits = self.splits
-        return find_ranges({name: splits[name] for name in self._shard_counts}, ALL if split is None else split)
+        ordered = {name: splits[name] for name in dict.fromkeys([*self._shard_counts, *splits])}
+        return find_ranges(ordered, ALL if split is None else split)
 
     @property
     def ref(self) -> DatasetRef:
@@ -182,8 +183,8 @@ class StoredDataset:
         Raises:
           RequestError: the split does not exist.
         """
-        if split not in self._shard_counts:
-            known = list_known(split, sorted(self._shard_counts))
+        if split not in self.splits:
+            known = list_known(split, sorted(self.splits))
             raise RequestError(f"{self.path}: no split {split!r}; {known}", code="unknown_split")
         return [shard for shard in self.shards if shard.split == split]
 

@@ -103,3 +103,11 @@ def test_a_word_of_two_splits_is_refused(tmp_path):
     (tmp_path / "two").mkdir()
     with refuses("unknown_split", says=["'val'"]):
         make(tmp_path / "two", {"valid": 1, "dev": 1}).records("val")
+
+
+def test_a_split_whose_samples_were_rejected_is_empty(tmp_path):
+    (tmp_path / "rows.csv").write_text("number,split\n0,train\n1,train\nx,test\n")
+    layout = {"number": {"field": "column.number", "type": "int64"}}
+    dataset = build(tmp_path / "rows.csv", tmp_path / "out", layout=layout, quiet=True, report=False, max_failures=0.5)
+    assert dataset.splits == {"test": 0, "train": 2}
+    assert [read(dataset, split) for split in dataset.splits] == [[], [*read(dataset, "train+test")]]
