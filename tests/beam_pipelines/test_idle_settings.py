@@ -44,6 +44,7 @@ IDLE = {
     "box_columns": ("a,b,c,d", "tar", ()),
     "box_format": ("xyxy", "csv", ()),
     "box_unit": ("pixels", "csv", ()),
+    "run_order": ("rows", "csv", ()),
     "join": ("{root}/t.csv", "tfrecord", ()),
     "join_key": ("id", "tfrecord", ()),
     "class_names": ("cat,dog", "csv", ("--layout=image",)),

@@ -75,6 +75,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "box_columns": ({**BOX_ROWS, "box_format": "xyxy"}, {"box_columns": "x1,y1,right,bottom"}),
     "box_format": (BOX_ROWS, {"box_format": "xywh"}),
     "box_unit": (BOX_ROWS, {"box_unit": "pixels"}),
+    "run_order": (BOX_ROWS, {"run_order": "rows"}),
     "unknown_labels": (
         {**TABLE, "layout": "multilabel", "label_columns": "minus,one", "unknown_labels": "no"},
         {"unknown_labels": "yes"},

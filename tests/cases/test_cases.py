@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,9 +11,6 @@ from typing import Any
 import pytest
 
 from beam_tfrecords import BuildError, RequestError, build
-from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
-from beam_tfrecords.beam_pipelines.settings.definitions import read_request
-from beam_tfrecords.beam_pipelines.settings.suggested_commands import change_command
 from tests.cases.loading import Case, read_area, read_cases
 from tests.cases.outcomes import UNTOLD, expected, in_order, update
 from tests.published import Published, Record, read_failures, read_published
@@ -80,7 +76,6 @@ class Outcome:
         offers = {}
         for reading in error.suggestions:
             changed = {name: value for name, value in {**settings, **reading.settings}.items() if value is not None}
-            check_pasted(settings, reading.settings)
             found = self.of(changed, is_offered=True)
             if self._counts:
                 found = {name: value for name, value in found.items() if name not in UNTOLD}
@@ -123,15 +118,6 @@ class Outcome:
     def _shown(self, text: str) -> str:
         text = text.replace(f"{self._folder}/in", "/data").replace(str(self._folder), "/tmp")
         return re.sub(r"/tmp/out\d+\b", "/tmp/out", text)
-
-
-def check_pasted(settings: Mapping[str, Any], offered: Mapping[str, Any]) -> None:
-    """Checks that the command of an offer, which users paste, says what its settings say."""
-    command = change_command("convert", [], offered)
-    pasted = vars(parse_arguments(shlex.split(command)[2:]))["raw_values"]
-    kept = {name: value for name, value in {"output": "out", **settings}.items() if name not in offered}
-    given = {name: value for name, value in offered.items() if value is not None}
-    assert read_request({**kept, **pasted}) == read_request({**kept, **given}), command
 
 
 def words_of(texts: Iterable[str]) -> set[str]:

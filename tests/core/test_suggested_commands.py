@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import io
+import itertools
 import shlex
+import tokenize
 
+from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_request
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import change_command, explain
 from beam_tfrecords.errors import Reading, RequestError
+from tests.cases.loading import read_cases
+from tests.cases.outcomes import expected
 from tests.each import each
 
 
@@ -31,6 +40,11 @@ def test_a_command_is_changed(argv, changes, command):
     assert shown == f"beam-tfrecords convert {command}"
     flags = [f"--{name}={one}" for name, value in changes.items() if value is not None for one in _listed(value)]
     assert shlex.split(shown)[-len(flags) :] == flags or not flags
+
+
+def test_a_flag_that_may_not_repeat_has_all_values():
+    shown = change_command("convert", [], {"mask_classes": ["cat=cat/", "dog=dog/"], "exclude": ["a", "b"]})
+    assert shown == "beam-tfrecords convert --mask_classes=cat=cat/,dog=dog/ --exclude=a --exclude=b"
 
 
 def _listed(value):
@@ -66,3 +80,33 @@ def test_the_lines_of_a_refusal():
 def test_a_command_that_the_terminal_would_change_is_not_offered():
     error = RequestError("unclear", [Reading("one way", {"input": "a\nb"})], code="x")
     assert explain(error, "convert", ["--input=a"]) == ["unclear"]
+
+
+def test_every_offer_of_the_cases_can_be_pasted():
+    offers = {offer for case in read_cases() for offer in expected(case).get("offers", {})}
+    assert len(offers) > 800
+    for offer in sorted(offers):
+        settings = settings_of(offer)
+        command = change_command("convert", [], settings)
+        pasted = vars(parse_arguments(shlex.split(command)[2:]))["raw_values"]
+        request = {"output": "out", "input": "in"}
+        try:
+            wanted = read_request({**request, **settings})
+        except RequestError:
+            continue  # it names a file of the case
+        assert read_request({**request, **pasted}) == wanted, offer
+
+
+def settings_of(offer):
+    """The settings behind the meaning of an offer, as `str` of a reading writes them."""
+    for begin in (place + 2 for place, sign in enumerate(offer) if sign == ":"):
+        words = []
+        with contextlib.suppress(tokenize.TokenError, IndentationError):
+            words += tokenize.generate_tokens(io.StringIO(offer[begin:]).readline)
+        pairs = itertools.pairwise(words)
+        starts = [one.start[1] for one, sign in pairs if sign.string == "=" and one.string in SETTINGS]
+        if starts[:1] == [0]:
+            parts = [offer[begin:][here:there] for here, there in itertools.pairwise([*starts, None])]
+            return {part.partition("=")[0]: ast.literal_eval(part.partition("=")[2].strip()) for part in parts}
+    assert offer.endswith(": "), offer  # it only leaves settings out
+    return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import posixpath
 import re
@@ -322,7 +323,8 @@ def find_pixels(table: Table, *, any_name: bool = False) -> tuple[Sequence[str],
 
     Args:
       table: the table.
-      any_name: whether numbered columns with names unlike pixel0 count as pixels if their numbers fit.
+      any_name: whether numbered columns with names unlike pixel0 count as pixels if their numbers fit, even in a table
+        that names images.
 
     Raises:
       RequestError: see `find_pixel_columns`.
@@ -330,11 +332,20 @@ def find_pixels(table: Table, *, any_name: bool = False) -> tuple[Sequence[str],
     cells, _ = read_cells(table)
     others = {name: values for name, values in cells.items() if not is_pixel_name(name)}
     has_names = len(others) < len(cells)
-    if table.embedded or (has_names and _find_images(table, others)):
+    if table.embedded or (has_names and not any_name and _find_images(table, others)):
         return None
     columns, shape = _find_pixels(table, cells, any_name=any_name)
     # Without names of pixels, few tables have any: to look for images takes a listing.
-    return (columns, shape) if shape and (has_names or not _find_images(table, others)) else None
+    is_sure = has_names or any_name or not _find_images(table, others)
+    return (columns, shape) if shape and is_sure else None
+
+
+def offer_pixels(table: Table) -> Iterator[Reading]:
+    """Offers the pixels in the rows of a table that names images which are not there."""
+    with contextlib.suppress(RequestError):
+        if find_pixels(table, any_name=True):
+            settings = {"source": "pixel_table", **dict.fromkeys(("image_column", "image_path", "image_root"))}
+            yield Reading("the pixels in its rows", settings)
 
 
 def _find_pixels(table: Table, cells: Cells, *, any_name: bool) -> tuple[list[str], Sequence[int]]:

@@ -21,6 +21,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import (
     find_stems,
     join_archives,
     list_places,
+    offer_pixels,
     read_cells,
     show_images,
 )
@@ -107,7 +108,7 @@ def refuse_missing(table: Table, columns: Columns, roots: Sequence[str], most: f
         raise _refusal(table.path, names, roots, *in_parts, *found, *joined)
     names += itertools.islice(images, _MOST_ROWS - _ROWS)
     if _are_missing(names, roots):
-        raise _refusal(table.path, names, roots, "", *joined)
+        raise _refusal(table.path, names, roots, "", *joined, *offer_pixels(table))
 
 
 def _with_known_schemes(table: Table, images: Iterator[str]) -> Iterator[str]:

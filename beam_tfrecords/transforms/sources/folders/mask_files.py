@@ -160,12 +160,20 @@ class MaskFiles:
             plain[path] = None if path in plain else name
         return plain
 
+    @functools.cached_property
+    def _above(self) -> str:
+        """The innermost folder with all images, whose name says nothing of one: Semantic segmentation dataset."""
+        paths = (entry.path[len(self.folder) + 1 :] for entry in storage.list_files(self.folder, literal=True))
+        folders = {posixpath.dirname(path) for path in paths if skipped_kind(path) is None}
+        return posixpath.commonpath(folders) if folders else ""
+
     def _looks_like_a_mask(self, relative: str) -> bool:
         if self._part:
             return f"/{self._part}" in f"/{relative}"
         if self._suffix:
             return mask_stem(relative, self._suffix).endswith(self._suffix)
-        return any(is_annotation(name) or ends_in_mask(name) for name in relative.split("/")[:-1])
+        below = relative[len(self._above) :].split("/")[:-1]
+        return any(is_annotation(name) or ends_in_mask(name) for name in below)
 
     def _refusal(self) -> RequestError:
         where = quote_input(self._root.listing)
@@ -187,7 +195,7 @@ class MaskFiles:
         names = [posixpath.basename(name) + self._suffix for name in self.masks]
         is_whole = self.name == MASK
         kinds = find_all_suffixes(map(posixpath.basename, self._examples), names) if is_whole else []
-        image, mask = self._examples[0], next(iter(self.masks.values()))[0].path
+        image, mask = min(self._examples), min(entry.path for several in self.masks.values() for entry in several)
         return RequestError(
             f"{where}: no image has a mask; expected one of the same name in {self.folder}, and found "
             f"{printable(image)} and {printable(mask)}; `mask_suffix` and `image_suffix` say what their names have at "
