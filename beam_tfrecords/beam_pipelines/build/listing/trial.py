@@ -329,6 +329,8 @@ class _Trials:
         shown = ", ".join(printable(storage.basename(path)) for path in found[:_MOST_REASONS])
         if (unread := find_unsupported(found[0])) is not None:
             return f"; {shown} names the images, and no source reads {unread.what}: {unread.remedy}"
+        if found[0].lower().endswith((".yaml", ".yml")):
+            return f"; {shown} names the images, and no mapping reads YAML; write it as JSON"
         return f"; {shown} names the images and may annotate them: docs/mappings.md shows how a mapping reads it"
 
     def _follow(self, reading: Reading, depth: int, *, is_answer: bool) -> Iterator[tuple[Reading, Coverage]]:

@@ -222,6 +222,8 @@ def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) ->
     settings: dict[str, Any] = {"input": [_below([root], path, name) for path, name in files]}
     has_objects = any(_OBJECT.search(_read_ends(path)) for path in settings["input"])
     what, layout = ("objects", {"layout": "detection"}) if has_objects else ("classes", {})
+    if not has_objects and any(b'"caption"' in _read_ends(path) for path in settings["input"]):
+        what, layout = "captions", {"layout": "captions"}
     # Panoptic images are in a folder with the name of their file.
     masks = {name.removesuffix(".json") for _, name in files if "panoptic" in name.lower()}
     ends = [(one, one.rpartition("/")[2]) for one, folder in tree.walk() if folder.images]
