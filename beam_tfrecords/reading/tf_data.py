@@ -291,7 +291,7 @@ def _count(share: Share) -> int:
 
 def read_share(dataset: StoredDataset, share: Share, *, interleaved: bool, deterministic: bool) -> tf.data.Dataset:
     """Returns the serialized examples of a reader; reads several shards at once if they are interleaved."""
-    # A split of a published dataset may have no record.
+    # A split of a published dataset may be empty.
     paths, *numbers = zip(*share, strict=True) if share else [()] * 4
     columns = tf.constant(paths, tf.string), *(tf.constant(column, tf.int64) for column in numbers)
     shards = tf.data.Dataset.from_tensor_slices(columns)

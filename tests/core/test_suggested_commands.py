@@ -98,7 +98,7 @@ def test_every_offer_of_the_cases_can_be_pasted():
 
 
 def settings_of(offer):
-    """The settings behind the meaning of an offer, as `str` of a reading writes them."""
+    """Returns the settings of an offer, parsed from what `str(reading)` writes."""
     for begin in (place + 2 for place, sign in enumerate(offer) if sign == ":"):
         words = []
         with contextlib.suppress(tokenize.TokenError, IndentationError):

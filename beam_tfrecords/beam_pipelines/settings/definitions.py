@@ -200,14 +200,18 @@ def show_flags(message: str) -> str:
     return _QUOTED.sub(lambda quoted: _show_flag(*quoted.groups()) if quoted[1] in _FLAGS else quoted[0], message)
 
 
+def join_words(name: str, words: Sequence[str]) -> Sequence[str]:
+    """Returns the words of a flag: all of them if it may repeat, else one with commas."""
+    return words if name in SETTINGS and SETTINGS[name].may_repeat else [",".join(words)]
+
+
 def _show_flag(name: str, value: str) -> str:
     # A word that the terminal shows with escapes cannot be pasted, so it needs no quotes.
-    words = [value[1:]]
+    words: Sequence[str] = [value[1:]]
     if value[1:2] in ("'", '"', "["):  # a value as in Python
         with contextlib.suppress(ValueError, SyntaxError):
             read = ast.literal_eval(value[1:])
-            words = [*map(str, read)] if isinstance(read, list) else [str(read)]
-            words = words if name in SETTINGS and SETTINGS[name].may_repeat else [",".join(words)]
+            words = join_words(name, [*map(str, read)] if isinstance(read, list) else [str(read)])
     shown = (shlex.quote(word) if word and escape(word) == word else word for word in words)
     return " ".join(f"--{name}{value[:1]}{word}" for word in shown)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.beam_pipelines.settings.command_line import spell_out
-from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, show_flags
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, join_words, show_flags
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.escaping import escape
 
@@ -39,9 +39,9 @@ def change_command(command: str, argv: Sequence[str], settings: Mapping[str, Any
     """Returns a command line with changed settings, quoted for a shell."""
     arguments = ["beam-tfrecords", command, *_without(argv, settings)]
     for name, value in settings.items():
-        values = list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
-        # Other flags may be given once.
-        values = values if len(values) < 2 or SETTINGS[name].may_repeat else [",".join(map(str, values))]
+        if isinstance(value, (list, tuple)) and value:
+            value = join_words(name, [*map(str, value)])
+        values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
         arguments += [f"--{name}" if one is True else f"--{name}={_shorten(str(one))}" for one in values]
     return " ".join(map(_quote, arguments))
 

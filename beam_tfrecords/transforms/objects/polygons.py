@@ -124,7 +124,7 @@ def pack_runs(text: str, order: RunOrder = RunOrder.COLUMNS) -> bytes:
             f"run {first + 1:,} starts at {starts[first]:.0f}, before the end of the run before it, "
             f"{ends[first - 1] - 1:.0f}; expected runs in order, counted from the first pixel of the image"
         )
-    # Without the usual order, so that listings of earlier versions stay equal.
+    # The default order is not written, so that listings equal those of earlier versions.
     by_rows = {"order": order.value} if order is RunOrder.ROWS else {}
     return msgpack.packb({"runs": numbers.astype("<u4").tobytes(), **by_rows})
 
@@ -146,7 +146,7 @@ def unpack_later(packed: bytes) -> Mapping[str, Any] | None:
 
 
 def find_steps(packed: bytes) -> np.ndarray:
-    """Returns by how many pixels each run of `pack_runs` starts after the one before, [runs - 1]; empty for others."""
+    """Returns the distances in pixels between the starts of consecutive runs, [runs - 1]; empty for other outlines."""
     runs = (unpack_later(packed) or {}).get("runs", b"")
     return np.diff(np.frombuffer(runs, "<u4")[::2].astype(np.int64))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -54,9 +55,9 @@ _FIRST = 3
 _FEW = 8
 # With fewer objects, each may have a class of its own.
 _MANY = 24
-# Code of the refusal of annotations, and what was found.
-Fault: TypeAlias = tuple[str, str]
-# Maximum change from row to row of where an object begins, as a share of the row.
+# Code of the refusal of annotations, what was found, and perhaps the reading that fits better.
+Fault: TypeAlias = tuple[str, str] | tuple[str, str, Reading]
+# Maximum shift of the edge of an object from one row or column to the next, as a share of their length.
 _MOST_DRIFT = 0.05
 # Maximum number of images to open for their sizes, if nothing else records the sizes.
 _MOST_MEASURED = 32
@@ -282,23 +283,15 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing, tally: 
     if fault is None:
         totals = listing.objects
         sized = [] if totals.placed or not totals.annotated else [*_find_sizes(spec, listing)]
-        faults = (
-            _find_odd(totals),
-            _find_odd(_measure(sized)),
-            _find_turned(spec, sized),
-            _find_single(spec, source, listing),
-        )
-        fault = next(itertools.chain(*faults), None)
+        of_sizes = [_find_odd(_measure(sized)), _find_turned(spec, sized)] if sized else []
+        fault = next(itertools.chain(_find_odd(totals), *of_sizes, _find_single(spec, source, listing)), None)
     if fault is None:
         return
     where = f"`input={', '.join(spec.input)}`"
-    suggestions = [Reading("the annotations as they are", {"trust_annotations": True})]
-    if fault[0] == "turned_run_lengths":
-        other = spec.run_order.other
-        suggestions.insert(0, Reading(f"run lengths {other.words}", {"run_order": other.value}))
+    code, found, *better = fault
+    suggestions = [*better, Reading("the annotations as they are", {"trust_annotations": True})]
     if source.name != "tfrecord":
         suggestions.append(Reading("the images without annotations", {"layout": "image"}))
-    code, found = fault
     raise RequestError(f"{where}: {found}", suggestions, code=code)
 
 
@@ -332,16 +325,21 @@ def _find_single(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[
 
 
 def _find_sizes(spec: BuildSpec, listing: Listing) -> Iterator[Objects]:
-    """Yields the objects of a few images whose sizes only their files contain, with these sizes."""
+    """Yields the boxes and run lengths of the first images, with the sizes of these images from their files."""
     from beam_tfrecords.geometry.geometry import swaps_sides
     from beam_tfrecords.transforms.images.decode import open_image
     from beam_tfrecords.transforms.images.orient import orientation_of
     from beam_tfrecords.transforms.listing.listing import read_refs
+    from beam_tfrecords.transforms.objects.polygons import find_steps
     from beam_tfrecords.transforms.refs.fetching import read_image
 
     annotated = (ref for ref in read_refs(listing) if ref.failure is None and ref.objects and ref.objects.labels)
     for ref in itertools.islice(annotated, _MOST_MEASURED):
         if ref.locator is None or ref.objects is None or storage.is_web(ref.locator.uri):
+            continue
+        # Masks in files of their own do not depend on the size of the image.
+        has_steps = any(find_steps(one).size for one in ref.objects.polygons)
+        if not has_steps and all(map(math.isnan, ref.objects.boxes)):
             continue
         data = read_image(ref.locator, size=ref.size, max_file_size=spec.max_file_size)
         with contextlib.suppress(SampleError):
@@ -354,8 +352,7 @@ def _find_sizes(spec: BuildSpec, listing: Listing) -> Iterator[Objects]:
 
 
 def _find_turned(spec: BuildSpec, sized: Sequence[Objects]) -> Iterator[Fault]:
-    """Yields a fault if run lengths that count down the columns are as far apart as the rows, or the other way."""
-    # Most requests have no run lengths, and need no NumPy here.
+    """Yields a fault if most run lengths start about one row apart where columns are expected, or the reverse."""
     from beam_tfrecords.transforms.objects.polygons import find_steps
 
     of = spec.run_order
@@ -371,8 +368,9 @@ def _find_turned(spec: BuildSpec, sized: Sequence[Objects]) -> Iterator[Fault]:
     if turned >= _FEW and 2 * turned > total:
         yield (
             "turned_run_lengths",
-            f"{turned:,} of {total:,} runs begin about a {other.value[:-1]} of their image after the run before, such "
-            f"as {shown}, as if they count {other.words}; `run_order={of.value}` reads them {of.words}",
+            f"{turned:,} of {total:,} runs start about one {other.value[:-1]} after the previous run, for example "
+            f"{shown}, as if they count {other.words}; `run_order={of.value}` reads them {of.words}",
+            Reading(f"run lengths {other.words}", {"run_order": other.value}),
         )
 
 

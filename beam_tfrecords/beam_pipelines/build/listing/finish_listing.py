@@ -321,12 +321,12 @@ def _count_unread(listing: Listing, spec: BuildSpec, source: Source, tally: Tall
                     continue
                 if named is None:
                     named, _ = _find_files(listing, ())
-                below = entry.path[len(folder) + 1 :]
-                key = printable(prefix + below)
-                is_named = hash(entry.path) in named or hash(key) in named
+                is_named = hash(entry.path) in named
                 if is_named and not tally.globs:
                     continue
-                kind = skipped_kind(below)
+                below = entry.path[len(folder) + 1 :]
+                key, kind = printable(prefix + below), skipped_kind(below)
+                is_named = is_named or hash(key) in named
                 # Folders without an image of the table, such as a dataset that was built there, are not its images.
                 is_other = kind not in (None, NOT_AN_IMAGE) or hash(f"{storage.dirname(entry.path)}/") not in named
                 if beside and is_other:
@@ -362,7 +362,7 @@ def _find_files(listing: Listing, roots: Sequence[str]) -> tuple[set[int], list[
         files = [*refs.files()]
         if listing.total <= _MOST_COMPARED:
             named.update(map(hash, (*files, *{f"{storage.dirname(file)}/" for file in files})))
-            # A row that is rejected has no image, but perhaps its path as its key.
+            # A rejected row has no image, but its key may be the path of its image.
             named.update(hash(key) for key, failure in zip(refs.keys, refs.each("failure"), strict=True) if failure)
         for root in roots:
             inside = [file for file in files if file.startswith(f"{root}/")]

@@ -281,7 +281,7 @@ def _label_file(path: str) -> str | None:
         return None
     name = storage.basename(path)[: -len(".npy")]
     words = re.split(r"([\W_]+)", name)
-    # Y.npy of X.npy.
+    # Y.npy belongs to X.npy.
     labels = [form for label in _LABEL_WORDS for form in (label, label.upper())]
     names = ["".join(label if word.lower() in _IMAGE_WORDS else word for word in words) for label in labels]
     paths = [storage.join(storage.dirname(path), f"{one}.npy") for one in dict.fromkeys(names) if one != name]

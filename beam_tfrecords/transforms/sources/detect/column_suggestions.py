@@ -341,7 +341,7 @@ def find_pixels(table: Table, *, any_name: bool = False) -> tuple[Sequence[str],
 
 
 def offer_pixels(table: Table) -> Iterator[Reading]:
-    """Offers the pixels in the rows of a table that names images which are not there."""
+    """Offers to read the pixels in a table whose image files do not exist."""
     with contextlib.suppress(RequestError):
         if find_pixels(table, any_name=True):
             settings = {"source": "pixel_table", **dict.fromkeys(("image_column", "image_path", "image_root"))}

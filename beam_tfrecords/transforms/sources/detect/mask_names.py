@@ -63,7 +63,7 @@ def find_all_suffixes(images: Iterable[str], masks: Iterable[str], *, are_all: b
 
 
 def names_classes(endings: Iterable[str]) -> bool:
-    """Whether one of the suffixes is that of masks with the numbers of all classes."""
+    """Whether one of the suffixes, such as _labelIds, means masks with the numbers of all classes."""
     return any(map(_CLASSES.search, endings))
 
 

@@ -94,7 +94,8 @@ def counts(cells: Sequence[str]) -> bool:
 def _find_box(columns: Sequence[Sequence[str]], image: int) -> Iterator[tuple[int, str]]:
     """Yields names for the only four consecutive numbers: two corners, or a corner and a size.
 
-    Two other numbers may be the size of the image. Only then the box may be before the image; it has a size then.
+    Two other numbers may be the size of the image. Only then may the box be before the image; if the numbers allow it,
+    it is read as a corner and a size.
     """
     runs: list[list[int]] = []
     for number in (number for number, cells in enumerate(columns) if all_numbers(cells)):

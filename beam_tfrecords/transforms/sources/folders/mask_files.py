@@ -140,10 +140,10 @@ class MaskFiles:
     def masks(self) -> dict[str, tuple[storage.FileEntry, ...]]:
         """Path below the folder without suffix and extension -> masks."""
         masks: dict[str, tuple[storage.FileEntry, ...]] = {}
-        for entry in storage.list_files(self.folder, literal=True):
+        for entry in self._listed[1]:
             relative = entry.path[len(self.folder) + 1 :]
             stem = mask_stem(relative, self._suffix)
-            is_wanted = skipped_kind(relative) is None and is_utf8(relative) and stem.endswith(self._suffix)
+            is_wanted = is_utf8(relative) and stem.endswith(self._suffix)
             # The folder of a class may be above or below others, such as those of splits.
             before, part, after = f"/{stem}".rpartition(f"/{self._part}" if self._part else "/")
             if is_wanted and part and (not self._is_shared or self._looks_like_a_mask(relative)):
@@ -161,19 +161,33 @@ class MaskFiles:
         return plain
 
     @functools.cached_property
-    def _above(self) -> str:
-        """The innermost folder with all images, whose name says nothing of one: Semantic segmentation dataset."""
-        paths = (entry.path[len(self.folder) + 1 :] for entry in storage.list_files(self.folder, literal=True))
-        folders = {posixpath.dirname(path) for path in paths if skipped_kind(path) is None}
-        return posixpath.commonpath(folders) if folders else ""
+    def _listed(self) -> tuple[str, list[storage.FileEntry]]:
+        """The innermost folder that contains all images, and the images that may be masks.
+
+        The name of that folder, such as `Semantic segmentation dataset`, says nothing about a single image.
+        """
+        above: str | None = None
+        found: list[storage.FileEntry] = []
+        needs_folder = self._is_shared and not (self._part or self._suffix)
+        for entry in storage.list_files(self.folder, literal=True):
+            relative = entry.path[len(self.folder) + 1 :]
+            if skipped_kind(relative) is not None:
+                continue
+            folder = posixpath.dirname(relative)
+            if above is None:
+                above = folder
+            elif above and not f"{folder}/".startswith(f"{above}/"):
+                above = posixpath.commonpath([above, folder])
+            if not needs_folder or _names_masks(folder):
+                found.append(entry)
+        return above or "", found
 
     def _looks_like_a_mask(self, relative: str) -> bool:
         if self._part:
             return f"/{self._part}" in f"/{relative}"
         if self._suffix:
             return mask_stem(relative, self._suffix).endswith(self._suffix)
-        below = relative[len(self._above) :].split("/")[:-1]
-        return any(is_annotation(name) or ends_in_mask(name) for name in below)
+        return _names_masks(posixpath.dirname(relative)[len(self._listed[0]) :])
 
     def _refusal(self) -> RequestError:
         where = quote_input(self._root.listing)
@@ -205,8 +219,13 @@ class MaskFiles:
         )
 
 
+def _names_masks(folder: str) -> bool:
+    """Whether one of the names in the path of a folder means masks."""
+    return any(is_annotation(name) or ends_in_mask(name) for name in folder.split("/"))
+
+
 def _offer_kinds(kinds: Sequence[Mapping[str, str]]) -> Iterator[Reading]:
-    """Offers the suffixes of each kind of masks, of several kinds first as the masks of a class each."""
+    """Offers each kind of masks; if there are several, first offers all of them, with each kind as a class."""
     ends = [kind.get("mask_suffix", "") for kind in kinds]
     shared = posixpath.commonprefix(ends)
     names = [end[shared.rfind("_") + 1 :].strip("_-. ") for end in ends]
@@ -342,10 +361,10 @@ class ObjectMaskFiles(MaskFiles):
     def masks(self) -> dict[str, tuple[storage.FileEntry, ...]]:
         """Path -> mask."""
         masks: dict[str, tuple[storage.FileEntry, ...]] = {}
-        for entry in storage.list_files(self.folder, literal=True):
+        for entry in self._listed[1]:
             relative = entry.path[len(self.folder) + 1 :]
             is_wanted = not (self._is_shared or self._suffix) or self._looks_like_a_mask(relative)
-            if is_wanted and skipped_kind(relative) is None and is_utf8(relative):
+            if is_wanted and is_utf8(relative):
                 masks[entry.path] = (entry,)
         return masks
 

@@ -99,7 +99,7 @@ def describe_empty(root: Root, tree: FolderTree, found: Interpretation, selectio
             empty = [
                 name
                 for name in names
-                # An excluded folder is a glob of all that is in it.
+                # Requests exclude a folder by a glob for its contents.
                 if name not in full and selection.skips_path(f"{root.key_prefix}{base}/{name}/_".lstrip("/")) is None
             ]
             if empty:

@@ -543,14 +543,14 @@ def _annotates(tree: FolderTree, parent: str, name: str) -> bool:
         return any(map(is_container, (one for one in tree.below(outer) if one != around)))
     if tree.images(parent) or any(is_container(one) or split_in_name(one) for one in others):
         return True
-    inner = set(tree.below(join(parent, name)))
+    at = join(parent, name)
+    inner = set(tree.below(at))
     if inner and any(inner & set(tree.below(join(parent, one))) for one in others):
         return True
     if len(others) != 1:
         return False
-    # Left and right masks may have folders of their own.
-    places = [join(parent, name), *(join(join(parent, name), one) for one in inner)]
-    drawn = [path for path in places if tree.images(path)]
+    # Masks may lie in subfolders, for example left and right masks.
+    drawn = [path for path in (at, *(join(at, one) for one in inner)) if tree.images(path)]
     images, *several = map(_stems, tree.names_alike([join(parent, others[0]), *drawn]))
     return bool(several) and all(len(one & images) * 2 > len(one) for one in several)
 

@@ -220,10 +220,14 @@ def find_annotations(tree: FolderTree, request: Request) -> Iterator[Reading]:
 def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) -> Iterator[Reading]:
     """Suggests reading COCO files with images next to them or in other folders."""
     settings: dict[str, Any] = {"input": [_below([root], path, name) for path, name in files]}
-    has_objects = any(_OBJECT.search(_read_ends(path)) for path in settings["input"])
-    what, layout = ("objects", {"layout": "detection"}) if has_objects else ("classes", {})
-    if not has_objects and any(b'"caption"' in _read_ends(path) for path in settings["input"]):
-        what, layout = "captions", {"layout": "captions"}
+    what, layout = "classes", {}
+    for path in settings["input"]:
+        text = _read_ends(path)
+        if _OBJECT.search(text):
+            what, layout = "objects", {"layout": "detection"}
+            break
+        if b'"caption"' in text:
+            what, layout = "captions", {"layout": "captions"}
     # Panoptic images are in a folder with the name of their file.
     masks = {name.removesuffix(".json") for _, name in files if "panoptic" in name.lower()}
     ends = [(one, one.rpartition("/")[2]) for one, folder in tree.walk() if folder.images]

@@ -41,7 +41,7 @@ class Trial:
       labelled: number of samples with a label or an object.
       splits: their splits.
       labels: label or class of an object -> its number.
-      classes: file of an image -> the label of its sample, if that has one.
+      classes: file of an image -> label of its sample, if that has exactly one label.
       objects: number of objects.
       repeated: number of objects that their image has had before, with the same class and box.
       images: files of their images.
@@ -87,7 +87,7 @@ class Trial:
         return len(self.labels) > 1 or bool(self.objects or self.masks) or not self.contents <= single.contents
 
     def has_classes_of(self, other: Trial) -> bool:
-        """Whether another reading has the same classes under other names, as numbers in place of names."""
+        """Whether another reading has the same classes under different names, such as numbers instead of words."""
         pairs = {(label, other.classes.get(image)) for image, label in self.classes.items()}
         names = {name for _, name in pairs} - {None}
         return len(pairs) == len(self.labels) == len(names) == len(other.labels) > 1

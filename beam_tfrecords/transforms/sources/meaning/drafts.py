@@ -127,7 +127,7 @@ def draft_mappings(
         classes = _find_classes(elements, without=best.image, names=names)
         places = _find_places(elements, image_sizes) if classes else []
         inside = [{"class": one, **place} for one in classes for place in places]
-        # The rows of an image are one sample if they are objects.
+        # Several rows of an image become one sample only if they are objects.
         if not places or len(best.leads_to) == best.named:
             inside += [{"label": one} for one in classes]
     leaves = _leaves_of(elements)
@@ -135,7 +135,7 @@ def draft_mappings(
         texts = [path for path, values in leaves.items() if _plain(path[-1]) in _TEXTS and not _are_numbers(values)]
         inside = [{"columns": {CAPTIONS: f"[{_expression(path)}]"}} for path in texts[:1]]
     shared: dict[str, Any] = {}
-    # The sides of a box are no size of its image.
+    # The width and height of a box are not the size of its image.
     sides = {side for keys in inside if isinstance(keys.get("box"), list) for side in keys["box"]}
     others = {path: values for path, values in leaves.items() if _expression(path) not in sides}
     named = _find_named(others, dict.fromkeys(_SIZES, ""), len(elements))
@@ -193,9 +193,10 @@ def _find_samples(documents: Sequence[Document], names: Mapping[str, str], *, is
 def _find_images(
     elements: Sequence[Any], names: Mapping[str, str]
 ) -> list[tuple[str, Sequence[Any], Sequence[str], int]]:
-    """Returns the image, the elements and what else `_Samples` has of fields that lead to images, each to others.
+    """Returns what `_Samples` has besides its expression, for each field that names images.
 
-    Stems count only without whole names. Numbers that count the elements come last.
+    Of fields that name the same images, only the most certain one counts. Stems count only without whole names. Numbers
+    that count the elements come last.
     """
     found = []
     for path in _leaves_of(elements[:_MOST_ELEMENTS]):
@@ -205,7 +206,7 @@ def _find_images(
         values = [value if isinstance(value, str) else "" for value in (_follow(one, path) for one in elements)]
         leads_to = [names.get(value.rpartition("/")[2], "") for value in values]
         count = len({*leads_to} - {""})
-        # Rows of several objects of an image name it again.
+        # An image with several objects is named in several rows.
         if count and sum(map(bool, leads_to)) >= _NAMED * len(elements):
             is_stem = not any(value.endswith(image) for value, image in zip(values, leads_to, strict=True) if image)
             counts = any(values == [str(number + start) for number in range(len(values))] for start in (0, 1))

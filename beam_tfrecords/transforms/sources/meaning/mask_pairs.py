@@ -76,11 +76,11 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
 def _find_class_masks(
     tree: FolderTree, images: str, mask_base: str, masks: Sequence[str], root: str
 ) -> dict[str, Any] | None:
-    """Returns the settings that read a folder of masks for each class; None if masks have other names than images."""
+    """Returns the settings that read a folder of masks for each class; None if names of masks differ."""
     names = {*_stems(tree.names([images]))}
     classes = [path[len(mask_base) :].strip("/") for path in masks]
     are_alone = any(names.isdisjoint(_stems(_numbered(tree.names([path])))) for path in masks)
-    # In folders at several levels, a class may be in each of several places.
+    # In nested folders, one class may have several folders.
     if are_alone or any(not name or "/" in name or "," in name or split_in_name(name) for name in classes):
         return None
     return {

@@ -279,7 +279,7 @@ def _fill(word: str, cells: Mapping[str, str]) -> str:
             index = None
     if index is None:
         with contextlib.suppress(ValueError):
-            # Python pads a text on the right, unlike a number.
+            # Python pads texts on the right, but numbers on the left.
             form = f"0>{form}" if form.startswith("0") and form.isdecimal() else form
             return format(int(text), form) if form.endswith("d") else format(text, form)
     raise invalid_row(f"column {column!r} has {cells[column]!r}, which does not fit {{{word}}}")
